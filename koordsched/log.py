@@ -34,6 +34,12 @@ class Style(NamedTuple):
     stream: TextIO
 
 
+class Verbatim(str):
+    """A message that a text log writes as it is, over several lines if it has some: a table, or JSON to be cut out of the log."""
+
+    __slots__ = ()
+
+
 class Logger:
     """What structlog's bound logger offers, made when it is first used. Key words become fields: pod="ns/name", node, err."""
 
@@ -162,7 +168,7 @@ def _text_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> 
     head = f"{LETTERS[fields.pop('level')]}{when:%m%d %H:%M:%S.%f} {fields.pop('logger')}]"
     event, trace = fields.pop("event"), fields.pop("exception", "")
     rest = "".join(f" {key}={_text_value(value)}" for key, value in fields.items())
-    return f"{head} {_quoted(event)}{rest}" + (f"\n{trace}" if trace else "")
+    return f"{head} {event if isinstance(event, Verbatim) else _quoted(event)}{rest}" + (f"\n{trace}" if trace else "")
 
 
 def _text_value(value: object) -> str:

@@ -58,6 +58,11 @@ class FeatureGates(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 DEFAULT_GATES = FeatureGates()
 
 
+def changed_without_effect(enabled: FeatureGates) -> dict[str, str]:
+    """Return the gates that are not at their default and change nothing here all the same, and why."""
+    return {name: because for name, because in gates.WITHOUT_EFFECT.items() if enabled[name] != DEFAULTS[name]}
+
+
 def parse_bool(text: str) -> bool | None:
     """Read a boolean as Go's strconv.ParseBool does; None when it is none."""
     return True if text in TRUE_WORDS else False if text in FALSE_WORDS else None

@@ -114,13 +114,13 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     # Koordinator's controllers and monitor
     controller_plugins: tuple[str, ...] = ("*",)
     enable_network_topology_manager: bool = False
-    scheduler_monitor_period: Duration = Duration(10)
+    scheduler_monitor_period: Duration = Duration(10)  # not above 0: no look
     scheduling_timeout: Duration = Duration(30)
     scheduling_drop_unhandled_timeout: Duration = Duration(5)
 
-    # Sync barrier
+    # Sync barrier (feature gate SyncBarrier)
     sync_barrier_pod_namespace: str = "kube-system"
-    sync_barrier_pod_name: str = "koord-scheduler-sync-barrier"
+    sync_barrier_pod_name: str = "koord-scheduler-sync-barrier"  # empty: none
     sync_hard_timeout: Duration = Duration(60)
 
     # Our own
@@ -138,14 +138,6 @@ UNSPLIT = frozenset({"feature-gates", "tls-sni-cert-key"})
 
 KOORDINATORS = "the part of Koordinator that it is for is not there yet"
 NOT_ACTED_ON = {
-    "async-log": "lines are written as they come",
-    "async-log-queue-length": "lines are written as they come",
-    "debug-diagnosis": KOORDINATORS,
-    "debug-diagnosis-blocking": KOORDINATORS,
-    "debug-diagnosis-queue-size": KOORDINATORS,
-    "debug-diagnosis-worker-count": KOORDINATORS,
-    "debug-filters": KOORDINATORS,
-    "debug-scores": KOORDINATORS,
     "emulated-version": "there is one version of every behaviour, Kubernetes 1.35's",
     "http2-max-streams-per-connection": "HTTP/1.1 is served",
     "log-flush-frequency": "lines are written as they come",
@@ -154,13 +146,8 @@ NOT_ACTED_ON = {
     "log-text-info-buffer-size": "lines are written as they come",
     "log-text-split-stream": "all lines go to stderr",
     "min-compatibility-version": "there is one version of every behaviour, Kubernetes 1.35's",
-    "scheduler-monitor-period": KOORDINATORS,
-    "scheduling-drop-unhandled-timeout": KOORDINATORS,
-    "scheduling-timeout": KOORDINATORS,
+    "scheduling-drop-unhandled-timeout": "a pod's cycle begins when it is taken from the queue, so there is none that is not handled",
     "show-hidden-metrics-for-version": "no metric is hidden",
-    "sync-barrier-pod-name": KOORDINATORS,
-    "sync-barrier-pod-namespace": KOORDINATORS,
-    "sync-hard-timeout": KOORDINATORS,
     "vmodule": "messages have two levels: those of -v=0 and, from -v=4 on, all",
 }
 """Flags that are understood and checked but change nothing, and why; start-up logs those that were given."""

@@ -40,7 +40,8 @@ def read_value(name: str, annotation: Any, text: str) -> Any:
     return _READERS[kind](text)
 
 
-def _read_bool(text: str) -> bool:
+def read_bool(text: str) -> bool:
+    """Return what Go's ParseBool reads."""
     value = parse_bool(text)
     if value is None:
         raise BadValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
@@ -68,6 +69,16 @@ def read_level(text: str) -> int:
     if level < 0:
         raise BadValueError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
     return level
+
+
+def read_decimal(text: str) -> int:
+    """Return what Go's Atoi reads: a decimal integer of 64 bits."""
+    if not re.fullmatch(r"[-+]?[0-9]{1,40}", text, re.ASCII):
+        raise BadValueError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise BadValueError(f"strconv.Atoi: parsing {quoted(text)}: value out of range")
+    return value
 
 
 def _read_float(text: str) -> float:
@@ -102,7 +113,7 @@ def _read_ip(text: str) -> str:
 
 def _read_version(text: str) -> str:
     """Return what to print: "raw", "true" or "false" (nothing)."""
-    return text if text == "raw" else "true" if _read_bool(text) else "false"
+    return text if text == "raw" else "true" if read_bool(text) else "false"
 
 
 def _read_vmodule(text: str) -> str:
@@ -150,7 +161,7 @@ def read_allowed_labels(path: str) -> dict[str, str]:
 
 
 _READERS: dict[Any, Callable[[str], Any]] = {
-    bool: _read_bool,
+    bool: read_bool,
     int: _read_integer,
     float: _read_float,
     Duration: _read_duration,

@@ -1,7 +1,8 @@
 """The feature gates that koord-scheduler v1.8.0 knows: Kubernetes 1.35's and Koordinator's, with stage, default and lock.
 
 Names are grouped, since a group says all there is to know of a gate: its stage (which AllAlpha and AllBeta switch), whether it is on, and
-whether it can be changed at all. DEPENDENCIES: a gate that is on needs these on as well. Callers: `features`.
+whether it can be changed at all. DEPENDENCIES: a gate that is on needs these on as well. WITHOUT_EFFECT: which of Koordinator's change
+nothing here. Callers: `features`.
 """
 
 from __future__ import annotations
@@ -136,3 +137,12 @@ DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "WindowsCPUAndMemoryAffinity": ("MemoryManager",),
     "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
 }
+
+WITHOUT_EFFECT: dict[str, str] = {
+    "DisableDynamicResourceAllocationInformer": "no object of resource.k8s.io is watched",
+    "GenericEphemeralVolume": "the reference does not ask it either: ephemeral volumes are a part of every Kubernetes since 1.23",
+    "LazyReservationRestore": "no node is copied for the owner of a reservation, early or late",
+    "PodDisruptionBudget": "no plugin evicts without looking at budgets; DisablePodDisruptionBudgetInformer keeps them from being read",
+    "SupportParentQuotaSubmitPod": "it is koord-manager's, whose rules `validate --objects` applies",
+}
+"""Koordinator's gates (frameworkext.md §1.3) that change nothing in the scheduler, and why; start-up names those that are changed."""

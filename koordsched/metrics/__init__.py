@@ -7,6 +7,7 @@ Nothing here knows what is measured. Why these collectors are not prometheus-cli
 """
 
 from koordsched.metrics.collectors import (
+    Alias,
     BucketCounts,
     Collector,
     Counter,
@@ -24,6 +25,7 @@ from koordsched.metrics.collectors import (
 from koordsched.metrics.exposition import MetricRules, exposition, text_of
 
 __all__ = [
+    "Alias",
     "BucketCounts",
     "Collector",
     "Counter",

@@ -245,3 +245,14 @@ class Histogram(Collector):
     def collect(self) -> Iterable[Family]:
         samples = [(labels, child.read()) for labels, child in self._children.items()]
         return [Family(self.name, self.help, "histogram", samples, self.labels, self.bounds)]
+
+
+class Alias(Collector):
+    """Another metric's values under a second name, as long as dashboards ask for that one."""
+
+    def __init__(self, registry: Registry, name: str, of: Collector) -> None:
+        super().__init__(registry, name, f"The same as {of.name}, by its former name.", of.labels)
+        self.of = of
+
+    def collect(self) -> Iterable[Family]:
+        return [msgspec.structs.replace(family, name=self.name, help=self.help) for family in self.of.collect()]

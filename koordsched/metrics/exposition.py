@@ -40,6 +40,7 @@ class MetricRules(msgspec.Struct, frozen=True):
         return cls(frozenset(disabled), allowed)
 
 
+TOTAL = "_total"
 SHOW_ALL = MetricRules()
 
 
@@ -53,10 +54,14 @@ def text_of(families: Iterable[Family], rules: MetricRules = SHOW_ALL) -> bytes:
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # see the module's docstring
     from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
 
-    shown = [_relabelled(_metric(family), family.name, rules) for family in families if family.name not in rules.disabled]
+    visible = [family for family in families if family.name not in rules.disabled]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Metrics(shown))
-    return generate_latest(registry)
+    registry.register(_Metrics([_relabelled(_metric(family), family.name, rules) for family in visible]))
+    text = generate_latest(registry)
+    for family in visible:
+        if family.kind == "counter" and not family.name.endswith(TOTAL):  # the library appends it to the names of all counters
+            text = text.replace(f"{family.name}{TOTAL}".encode(), family.name.encode())
+    return text
 
 
 class _Metrics:

@@ -24,6 +24,7 @@ class Attempt(msgspec.Struct, eq=False):
     pod: PodInfo
     profile: Profile
     started: float  # Clock.perf
+    searched: float = 0.0  # Clock.perf: when the search for its node began; 0: when the attempt did
     state: CycleState = NO_STATE  # from PreFilter on
     answer: ExtenderAnswer | None = None  # of the extenders, if they were asked
     node: str = ""  # once it is chosen

@@ -18,7 +18,7 @@ from koordsched.framework.waiting import WaitingPod
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.binding_tasks import BindingTasks, CancellableWaits
-from koordsched.scheduler.failure import CLEAR_NOMINATION, SCHEDULER_NAME_UNMATCHED, Failure, bound_to
+from koordsched.scheduler.failure import SCHEDULER_NAME_UNMATCHED, Failure, bound_to, nomination_after
 
 if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
@@ -59,7 +59,7 @@ class BindingCycles:
         self._waits = CancellableWaits()
         self._queueing = 0  # bindings that wait for a slot
         self._caught_up = asyncio.Event()
-        self.tasks = BindingTasks()
+        self.tasks: BindingTasks[Attempt] = BindingTasks()
 
     def permit(self, attempt: Attempt) -> None:
         """Run Permit, and start binding the pod if it is not refused."""
@@ -70,7 +70,7 @@ class BindingCycles:
         self._activate(attempt.state)
         if waits:
             self._context.waiting_pods.add(WaitingPod(attempt.pod, attempt.node, waits))
-        self.tasks.add(self._bind(attempt))
+        self.tasks.add(attempt, self._bind(attempt))
 
     def _activate(self, state: CycleState) -> None:
         pods = state.read(PODS_TO_ACTIVATE)
@@ -130,7 +130,9 @@ class BindingCycles:
                 return status
         self._context.queue.done(pod.uid)  # from here on a failure is retried after a backoff, whatever happened meanwhile
         if work:  # takes no slot: volumes take minutes
-            status = await profile.run_pre_bind(self._waits.around(work), state, pod, node)
+            extenders = self._extenders if pod.reservation is None else None
+            by_plugin = extenders is None or not extenders.may_bind(pod)
+            status = await profile.run_pre_bind(self._waits.around(work), state, pod, node, by_plugin=by_plugin)
         if status is not None:
             return status
         taken = False
@@ -188,8 +190,11 @@ class BindingCycles:
         context.events(info.profile).event(pod, EventText("Normal", "Scheduled", "Binding", note))
         context.status_writer.forget(info.uid)
         context.metrics.attempted("scheduled", info.profile, context.clock.perf() - attempt.started)
+        now = context.clock.now()
         if info.initial_attempt_timestamp is not None:
-            context.metrics.bound(info.attempts, context.clock.now() - info.initial_attempt_timestamp)
+            context.metrics.bound(info.attempts, now - info.initial_attempt_timestamp)
+        if now - info.since > context.monitor.timeout:
+            context.monitor.ended(info, now)
         if info.after_flush:
             context.metrics.bound_after_flush()
         try:
@@ -207,9 +212,8 @@ class BindingCycles:
         scope = Scope(exclude_uid=pod.uid) if status.rejected else Scope()
         context.queue.move_all(ASSIGNED_POD_DELETE, bound_to(pod.pod, attempt.node), None, scope)
         message = fit_error(1, dict.fromkeys(status.reasons, 1)) if status.rejected else status.message
-        self._failures.handle(
-            Failure(attempt.info, attempt.profile, message, status=status, nominate=CLEAR_NOMINATION, started=attempt.started)
-        )
+        nominate = nomination_after(status, attempt)
+        self._failures.handle(Failure(attempt.info, attempt.profile, message, status=status, nominate=nominate, started=attempt.started))
 
     def take_back(self, attempt: Attempt) -> None:
         """Undo what was done since the pod was assumed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from koordsched.framework.interface import PreBindPlugin
 from koordsched.tasks import given_up
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.status import Status
 
+T = TypeVar("T")
 
-class BindingTasks:
+
+class BindingTasks(Generic[T]):
     """Runs coroutines one after the other in one task for as long as they need not wait, and side by side as soon as they do.
 
     A binding cycle is a task of its own, since it waits for the cluster. Making a task for it costs more than the cycle itself where the
     answer is there at once, as on the embedded cluster: so a runner goes on with the next while nothing makes it wait, and has a successor
     ready that takes over the moment something does. They begin in the order in which they were added. A coroutine that raises is logged and
-    counted. `len` is how many have not ended.
+    counted. `len` is how many have not ended; each is added with what it is about, by which `running` names those that have begun.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Coroutine[None, None, None]] = deque()
+        self.running: set[T] = set()
+        self._waiting: deque[tuple[T, Coroutine[None, None, None]]] = deque()
         self._runners: set[asyncio.Task[None]] = set()
         self._successor = False  # a runner has been made that has not begun
-        self._running = 0
 
     def __len__(self) -> int:
-        return len(self._waiting) + self._running
+        return len(self._waiting) + len(self.running)
 
     @property
     def not_begun(self) -> int:
@@ -46,15 +48,15 @@ class BindingTasks:
         """Return the tasks that run them."""
         return list(self._runners)
 
-    def add(self, work: Coroutine[None, None, None]) -> None:
-        """Run this soon."""
-        self._waiting.append(work)
+    def add(self, subject: T, work: Coroutine[None, None, None]) -> None:
+        """Run this soon. subject: what it is about; one coroutine a subject."""
+        self._waiting.append((subject, work))
         if not self._successor:
             self._make_successor()
 
     def drop(self) -> list[asyncio.Task[None]]:
         """Drop the coroutines that have not begun, and return the tasks of the others, for the caller to cancel."""
-        for work in self._waiting:
+        for _, work in self._waiting:
             work.close()
         self._waiting.clear()
         return self.tasks
@@ -67,16 +69,16 @@ class BindingTasks:
         self._successor = False
         try:
             while self._waiting:
-                work = self._waiting.popleft()
+                subject, work = self._waiting.popleft()
                 if self._waiting and not self._successor:
                     self._make_successor()
-                self._running += 1
+                self.running.add(subject)
                 try:
                     await work
                 except Exception as error:  # noqa: BLE001  # what comes after it is to run nevertheless
                     given_up("binding cycle", error)
                 finally:
-                    self._running -= 1
+                    self.running.discard(subject)
         finally:
             task = asyncio.current_task()
             assert task is not None

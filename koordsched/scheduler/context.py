@@ -15,13 +15,15 @@ from koordsched.framework.transformers import Transformers
 from koordsched.framework.waiting import WaitingPods
 from koordsched.log import get_logger
 from koordsched.metrics import MetricRules
+from koordsched.scheduler.compatibility import other_versions
 from koordsched.scheduler.metrics import Metrics
+from koordsched.scheduler.monitor import SchedulingMonitor
 from koordsched.scheduler.status_writer import StatusWriter
 from koordsched.scheduler.transformers import standard_transformers
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
@@ -41,6 +43,7 @@ MAX_BINDS_IN_FLIGHT = 100
 MAX_MALFORMED = 4096
 """Malformed objects of which it is remembered what was reported."""
 MALFORMED_EVENT = "InvalidAnnotation"
+NOTHING_INSTEAD: Mapping[Kind, Kind | None] = {}
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -63,7 +66,16 @@ class Dependencies(msgspec.Struct, frozen=True):
 class Informers:
     """One informer a kind, made when it is first asked for. Iterating gives them in the order in which they were made."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, random: random.Random, transformers: Transformers | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        random: random.Random,
+        transformers: Transformers | None = None,
+        instead: Mapping[Kind, Kind | None] = NOTHING_INSTEAD,
+    ) -> None:
+        """instead: kinds of which another version is watched, or none of which is watched at all."""
+        self._instead = instead
         self.transformers = transformers or Transformers()
         self._cluster = cluster
         self._clock = clock
@@ -80,7 +92,9 @@ class Informers:
         """
         found = self._by_kind.get(kind)
         if found is None:
-            found = self._by_kind[kind] = Informer(self._cluster, kind, self._clock, self._random, field_selector)
+            version = self._instead.get(kind, kind)
+            found = self._by_kind[kind] = Informer(self._cluster, version or kind, self._clock, self._random, field_selector)
+            found.watched = version is not None
             found.transform_by(self.transformers.of(kind))
         elif field_selector not in {"", found.field_selector}:
             found.select_all()
@@ -115,9 +129,11 @@ class SchedulerContext:
         self.cluster = dependencies.cluster
         self.cache = Cache()
         self.waiting_pods = WaitingPods()
-        transformers = standard_transformers(dependencies.flags.gates, self._report_malformed)
-        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random, transformers)
+        transformers = standard_transformers(dependencies.flags.gates, self.report_malformed)
+        instead = other_versions(dependencies.flags.gates)
+        self.informers = Informers(dependencies.cluster, dependencies.clock, dependencies.random, transformers, instead)
         self.metrics = Metrics(MetricRules.of(dependencies.flags.disabled_metrics, dependencies.flags.allow_metric_labels))
+        self.monitor = SchedulingMonitor(self.clock, dependencies.flags, self.waiting_pods, self.metrics.scheduling_timeout.increment)
         self.status_writer = StatusWriter(dependencies.cluster, dependencies.clock, dependencies.random)
         self.reserve_pods: dict[str, Pod] = {}  # by key: of the Reservations that wait for a node or have one
         self.reserve_pod_handlers: list[Handler[Pod]] = []  # of plugins, called before the scheduler's own
@@ -130,7 +146,7 @@ class SchedulerContext:
         """Return the recorder that writes in the name of this profile."""
         return self.recorders[profile]
 
-    def _report_malformed(self, obj: Object, problem: str) -> None:
+    def report_malformed(self, obj: Object, problem: str) -> None:
         """Say in the log and in an event what is wrong with an object, once as long as it stays the same."""
         uid = obj.metadata.uid
         if self._malformed.get(uid) == problem:

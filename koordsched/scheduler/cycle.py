@@ -25,6 +25,7 @@ from koordsched.framework.interface import NextPodPlugin
 from koordsched.framework.row_refusals import NO_REFUSALS
 from koordsched.framework.row_verdicts import NO_VERDICTS
 from koordsched.framework.sampling import Sampler, nodes_to_find, uniform_index
+from koordsched.framework.shape import ShapeKey
 from koordsched.framework.status import PluginError, internal_error
 from koordsched.log import get_logger
 from koordsched.scheduler.attempt import Attempt
@@ -44,12 +45,15 @@ if TYPE_CHECKING:
     from koordsched.framework.shapes import Shape
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.context import SchedulerContext
+    from koordsched.scheduler.explanations.explanations import Explanations
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
     from koordsched.scheduler.origins import LivePods
 
 log = get_logger(__name__)
 
+NEXT_POD = "NextPod"
+"""What metrics call the asking of that role, with whether it named a pod as the status."""
 PODS_A_TURN = 16  # pods scheduled before other tasks get their turn: few enough that binds and watches never starve
 
 
@@ -63,6 +67,7 @@ class Cycle:
         pods: LivePods,
         extenders: ExtenderChain | None = None,
         *,
+        explanations: Explanations,
         checked: bool = True,
     ) -> None:
         """checked: whether a pod is looked at once more before it is bound."""
@@ -75,9 +80,13 @@ class Cycle:
         self._nominator = context.queue.nominator
         self._nominated = NominatedNodes(context.cache, context.queue.nominator)
         self._sampler = Sampler(context.cache)
-        self._restricted = RestrictedSearch(context.cache, self._nominated, self._sampler, context.random)
+        self._switches, self._decisions, self._diagnoses = explanations.switches, explanations.decisions, explanations.attempts
+        self._observe_evaluated, self._observe_feasible = context.metrics.observe_evaluated, context.metrics.observe_feasible
+        self._restricted = RestrictedSearch(
+            context.cache, self._nominated, self._sampler, context.random, decisions=explanations.decisions, metrics=context.metrics
+        )
         self.binding = BindingCycles(context, failures, pods, extenders, checked=checked)
-        self.groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders)
+        self.groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders, diagnoses=self._diagnoses)
         self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
 
     async def run(self) -> None:
@@ -102,11 +111,13 @@ class Cycle:
         """Return the pod that a plugin names, or the first of the queue (frameworkext.md §4 item 1)."""
         queue, perf = self._context.queue, self._context.clock.perf
         for plugin in self._choosing:
+            asked = perf()
             try:
                 named = plugin.next_pod()
             except Exception:
                 log.exception("NextPod failed", plugin=plugin.name)
                 continue
+            self._context.metrics.framework.plugin_execution(plugin.name, NEXT_POD, str(named is not None).lower()).observe(perf() - asked)
             if named is None:
                 continue
             info = queue.get(named.pod.key)
@@ -188,12 +199,9 @@ class Cycle:
     def search(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Run PreFilter, Filter, PreScore and Score, and observe how long that took. Raises what a plugin raises."""
         shapes, timings, resumed = attempt.profile.shapes, attempt.profile.timings, attempt.answer is not None
-        began = self._context.clock.perf() if resumed else attempt.started
-        if shapes.have_owners:
-            with shapes.view(attempt.pod):
-                found = self.find_node(attempt)
-        else:
-            found = self.find_node(attempt)
+        started = attempt.searched or attempt.started
+        began = self._context.clock.perf() if resumed else started
+        found = self.find_for_owner(attempt) if shapes.have_owners else self.find_node(attempt)
         if isinstance(found, ExtenderQuestion):
             timings.interrupt(began)
             return found
@@ -206,8 +214,36 @@ class Cycle:
         else:
             timings.end_cycle(began, ended)
         if not isinstance(found, Diagnosis):
-            self._context.metrics.decided(ended - attempt.started)
+            self._context.metrics.decided(ended - started)
         return found
+
+    def find_for_owner(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
+        """Return what `find_node` does for a pod that may have capacity of its own on nodes; a stranger has none."""
+        pod, profile = attempt.pod, attempt.profile
+        key = pod.shape
+        if isinstance(key, ShapeKey) and key.without_amounts is not None:
+            found = self._find_named(attempt)
+            if found is not None:
+                return found
+        with profile.shapes.view(pod):
+            return self.find_node(attempt)
+
+    def _find_named(self, attempt: Attempt) -> str | Diagnosis | None:
+        """Return the node of the placeholder that the pod names, or why the pod is not admitted; None: `find_node` has to find out."""
+        pod, profile = attempt.pod, attempt.profile
+        nominated = self._nominator.nominations or pod.pod.status.nominated_node_name
+        if nominated or attempt.planned or profile.names_nodes or self._extenders is not None:
+            return None
+        found = profile.shapes.named_row(pod)
+        if found is None:
+            return None
+        if profile.admission is not None:
+            diagnosis = profile.admission.refusal(pod)
+            if diagnosis is not None:
+                return diagnosis
+        row, attempt.state = found
+        profile.timings.filtered_at = profile.timings.perf()
+        return self._name(row)
 
     def find_node(self, attempt: Attempt) -> str | Diagnosis | ExtenderQuestion:
         """Return the node for the pod, why there is none, or what extenders have to be asked first. PluginError when a plugin failed.
@@ -248,6 +284,8 @@ class Cycle:
         timings.filtered_at = timings.perf() if shape.pre_filtered.refusal is None else 0.0
         if any_nominated:
             refused = self._nominated.refusals(profile, shape, pod, shape.evaluation)
+        if self._switches.filters:
+            self._decisions.filtered(pod, shapes.diagnoses.refusals(shape, pod, refused))
         refused_count = 0 if refused is NO_REFUSALS else len(refused)
         if shape.shared and not feasible_count:
             return self._find_by_own_columns(attempt)
@@ -264,6 +302,7 @@ class Cycle:
             if not candidates:
                 return answer.diagnosis(shapes.diagnoses.refusals(shape, pod, refused), self._cache, allowed)
             if len(candidates) == 1:
+                self._context.metrics.chose(node_count, 1)
                 return self._name(next(iter(candidates)))
             left_out = np.setdiff1d(evaluation.feasible_rows(), np.array(list(candidates), np.int32))
         if left_out is not None:
@@ -278,10 +317,14 @@ class Cycle:
                 return self._question(evaluation.feasible_rows() if sample is None else sample, nominated)
 
             # A single feasible node is taken without scoring.
+            self._observe_evaluated(node_count)
+            self._observe_feasible(feasible_count if sample is None else len(sample))
             if feasible_count == 1:
                 return self._name(int(evaluation.feasible_rows()[0]))
             shapes.pre_score(shape, pod)
             shapes.score(shape, pod)
+            if self._switches.top_scores > 0:
+                self._decisions.scored(shapes, shape, pod, evaluation.feasible_rows() if sample is None else sample)
 
             # Select host: one of those with the highest total by chance.
             if not candidates and sample is None:
@@ -333,6 +376,7 @@ class Cycle:
             nominated = self._nominated.own_row(profile, shape, pod, restriction)
         one = preferred if nominated is None else nominated
         if one is not None and not asking:
+            self._context.metrics.chose(1, 1)
             profile.timings.filtered_at = profile.timings.perf()
             return self._name(one)
         if restriction is None:
@@ -374,12 +418,16 @@ class Cycle:
             await rest
 
     async def _post_filter(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        diagnoses, pod = self._diagnoses, attempt.pod
+        taken = diagnoses.begin(pod, diagnosis, attempt.profile.group_turn) if diagnoses.is_on else None
         try:
             result, status = await attempt.profile.run_post_filter(attempt.state, attempt.pod, diagnosis)
             text = "" if status is None else status.message
         except Exception as error:
             log.exception("PostFilter failed", pod=attempt.info.key)
             result, text = None, internal_error(error).message
+        if taken is not None:
+            diagnoses.end(taken, pod, diagnosis, text)
         self._no_node(attempt, diagnosis, text, result)
 
     def _no_node(self, attempt: Attempt, diagnosis: Diagnosis, text: str = "", result: PostFilterResult | None = None) -> None:

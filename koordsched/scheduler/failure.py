@@ -16,6 +16,8 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.shapes import ShapeKey
+from koordsched.framework.status import Code
+from koordsched.framework.waiting import JOB_PREEMPTED, JOB_REJECTED
 from koordsched.scheduler.origins import PodStatusUpdate
 from koordsched.tasks import call_later
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.framework.status import Status
     from koordsched.queue.queued_pod import QueuedPodInfo
+    from koordsched.scheduler.attempt import Attempt
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.origins import LivePods
 
@@ -72,6 +75,7 @@ class FailureHandler:
         context, info = self._context, failure.info
         result = "unschedulable" if failure.rejected else "error"
         context.metrics.attempted(result, info.profile, context.clock.perf() - failure.started)
+        context.monitor.ended(info, context.clock.now())
         _record_outcome(failure)
         stored = self._pods.of(info.pod_info)
         if stored is None or stored.metadata.uid != info.uid or stored.spec.node_name:
@@ -94,6 +98,19 @@ class FailureHandler:
         report(context, stored, PodStatusUpdate(reason, failure.message, nominated))
         if failure.diagnosis is not None and (failure.diagnosis.of_shape or failure.diagnosis.admission_plugin):
             self._conditions.note(failure.profile, info.pod_info, failure.diagnosis)
+
+
+def nomination_after(status: Status, attempt: Attempt) -> PostFilterResult:
+    """Return the nomination of a pod that does not get the node it was assumed on (frameworkext.md §4.1): none, as a rule.
+
+    Where evictions make room for its job it is nominated for the node that it had; where another pod of its job was refused it is nominated
+    as before its attempt. What was written while it waited on Permit does not stay.
+    """
+    if status.code is not Code.UNSCHEDULABLE:
+        return CLEAR_NOMINATION
+    if status.plugin == JOB_PREEMPTED:
+        return PostFilterResult(attempt.node)
+    return PostFilterResult(attempt.pod.pod.status.nominated_node_name) if status.plugin == JOB_REJECTED else CLEAR_NOMINATION
 
 
 def hand_over(context: SchedulerContext, info: QueuedPodInfo, pod: Pod) -> None:
@@ -119,8 +136,13 @@ def _record_outcome(failure: Failure) -> None:
 
 
 def report(context: SchedulerContext, pod: Pod, update: PodStatusUpdate) -> None:
-    """Record an event and write the condition that say why the pod is pending."""
-    context.events(pod.spec.scheduler_name).event(pod, EventText("Warning", "FailedScheduling", "Scheduling", update.message))
+    """Record an event and write the condition that say why the pod is pending; and the events that plugins have to add."""
+    events = context.events(pod.spec.scheduler_name)
+    events.event(pod, EventText("Warning", "FailedScheduling", "Scheduling", update.message))
+    for plugin in context.profiles[pod.spec.scheduler_name].failure_events:
+        text = plugin.failure_event(pod, update.message)
+        if text is not None:
+            events.event(pod, text)
     context.status_writer.update(pod, update)
 
 

@@ -275,17 +275,17 @@ class PodHandler:
             self._context.events(pod.spec.scheduler_name).event(pod, text)
 
 
-EVENT_RESOURCES: dict[Kind, EventResource] = {
-    NAMESPACE: EventResource.NAMESPACE,
-    PERSISTENT_VOLUME: EventResource.PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM: EventResource.PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS: EventResource.STORAGE_CLASS,
-    CSI_NODE: EventResource.CSI_NODE,
-    CSI_DRIVER: EventResource.CSI_DRIVER,
-    CSI_STORAGE_CAPACITY: EventResource.CSI_STORAGE_CAPACITY,
-    VOLUME_ATTACHMENT: EventResource.VOLUME_ATTACHMENT,
+EVENT_RESOURCES: dict[str, EventResource] = {
+    NAMESPACE.plural_group: EventResource.NAMESPACE,
+    PERSISTENT_VOLUME.plural_group: EventResource.PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM.plural_group: EventResource.PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS.plural_group: EventResource.STORAGE_CLASS,
+    CSI_NODE.plural_group: EventResource.CSI_NODE,
+    CSI_DRIVER.plural_group: EventResource.CSI_DRIVER,
+    CSI_STORAGE_CAPACITY.plural_group: EventResource.CSI_STORAGE_CAPACITY,
+    VOLUME_ATTACHMENT.plural_group: EventResource.VOLUME_ATTACHMENT,
 }
-"""Other kinds whose changes may move unschedulable pods (framework.md §3.5)."""
+"""Other kinds, of whatever version, whose changes may move unschedulable pods (framework.md §3.5)."""
 
 
 def custom_event_kinds(plugins: Iterable[Plugin]) -> frozenset[str]:
@@ -304,7 +304,7 @@ class ObjectHandler:
     """Moves the pods that a change of another kind may help. Added after the handlers of plugins, which keep the facts that hints read."""
 
     def __init__(self, context: SchedulerContext, kind: Kind) -> None:
-        resource = EVENT_RESOURCES.get(kind, EventResource.CUSTOM)
+        resource = EVENT_RESOURCES.get(kind.plural_group, EventResource.CUSTOM)
         custom = kind.plural_group if resource is EventResource.CUSTOM else ""
         self._queue = context.queue
         self._perf, self._handling = context.clock.perf, context.metrics.event_handling

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from koordsched.metrics import Counter, CounterFunction, Gauge, GaugeFunction, Histogram, MetricRules, Registry, exponential, exposition
+from koordsched.metrics import (
+    Alias,
+    Counter,
+    CounterFunction,
+    Gauge,
+    GaugeFunction,
+    Histogram,
+    MetricRules,
+    Registry,
+    exponential,
+    exposition,
+)
 
 if TYPE_CHECKING:
     from koordsched.cluster.informer import Informer
@@ -21,6 +32,8 @@ Sizes = Mapping[str, Callable[[], int]]
 
 TIDY_DECISIONS = 1024  # pods after which observations are summed up
 MANY_ATTEMPTS = 15  # the attempts label is "15+" from here on
+RESULTS = ("scheduled", "unschedulable", "error")  # of attempts
+VOLUME_STAGES = ("predicate", "assume", "bind")
 NO_NODE_FITS = "no node would fit"
 NOTHING_CHANGED = "nothing changed since an equal pod failed"
 
@@ -68,6 +81,8 @@ class FrameworkCollectors:
         self.volume_stage_errors = Counter(
             registry, "scheduler_volume_scheduling_stage_error_total", "Failed stages of volume scheduling.", ["operation"]
         )
+        for stage in VOLUME_STAGES:
+            self.volume_stage_errors.child(stage)
         self.malformed_objects = Counter(
             registry, "koord_scheduler_malformed_objects_total", "Objects that came and cannot be read, or only in part, by kind.", ["kind"]
         )
@@ -156,6 +171,19 @@ class Metrics:
             bounds=exponential(0.001, 2, 15),
         )
         self._observe_algorithm = algorithm_duration.child().observe
+        evaluated = Histogram(
+            registry,
+            "scheduler_pod_scheduling_evaluated_nodes",
+            "Nodes that were looked at for a pod that got one.",
+            bounds=exponential(1, 2, 24),
+        )
+        feasible = Histogram(
+            registry,
+            "scheduler_pod_scheduling_feasible_nodes",
+            "Nodes that passed all filters for a pod that got one.",
+            bounds=exponential(1, 2, 24),
+        )
+        self.observe_evaluated, self.observe_feasible = evaluated.child().observe, feasible.child().observe
         self._sli_duration = Histogram(
             registry,
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -163,6 +191,9 @@ class Metrics:
             ["attempts"],
             bounds=exponential(0.01, 2, 20),
         )
+        # Names that Kubernetes 1.35 no longer has and Koordinator's dashboard still asks for (frameworkext.md §8).
+        Alias(registry, "scheduler_e2e_scheduling_duration_seconds", self._attempt_duration)
+        Alias(registry, "scheduler_pod_scheduling_duration_seconds", self._sli_duration)
         pod_attempts = Histogram(
             registry, "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.", bounds=exponential(1, 2, 5)
         )
@@ -193,6 +224,12 @@ class Metrics:
             ["event"],
             bounds=exponential(0.0001, 2, 12),
         )
+        self.scheduling_timeout = Counter(
+            registry,
+            "scheduler_scheduling_timeout",
+            "Attempts that took longer than --scheduling-timeout: one at each look of the monitor, and one when they end.",
+            ["profile"],
+        )
         next_pod = Histogram(
             registry,
             "scheduler_next_pod_delete_from_queue_latency",
@@ -214,6 +251,12 @@ class Metrics:
             registry, "koord_scheduler_cache_drift_total", "Facts that differed from the cluster and were mended, by kind.", ["kind"]
         )
         self._checks = Counter(registry, "koord_scheduler_cache_checks_total", "Turns of the standing check, by result.", ["result"])
+
+    def show_outcomes(self, profiles: Iterable[str]) -> None:
+        """Show counters of outcomes from the start, at 0: what rises from nothing to 1 is no increase to Prometheus."""
+        for profile in profiles:
+            for result in RESULTS:
+                self._attempts.child(result, profile)
 
     def watch_sizes(self, pending: Sizes, cached: Sizes, repairs: Callable[[], int]) -> None:
         """Collect pending_pods{queue}, cache_size{type} and the number of cache repairs from these."""
@@ -319,6 +362,11 @@ class Metrics:
             self.tidy()
         self.decision_seconds_sum += seconds
         self._observe_algorithm(seconds)
+
+    def chose(self, evaluated: int, feasible: int) -> None:
+        """Observe how many nodes were looked at, and how many were feasible, for a pod that gets one of them."""
+        self.observe_evaluated(evaluated)
+        self.observe_feasible(feasible)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that ended: scheduled, unschedulable or error."""

@@ -17,8 +17,10 @@ from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cache.plugin_state import PodsWith
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
-from koordsched.config.catalogue import REFERENCE
-from koordsched.framework.controllers import ALL_PLUGINS, controllers_of, is_enabled
+from koordsched.cluster.object_store import newer
+from koordsched.config.catalogue import KOORDINATOR_POINTS, REFERENCE
+from koordsched.config.plugin_sets import DEFAULT_PRE_BIND
+from koordsched.framework.controllers import ALL_PLUGINS, Controller, controllers_of, is_enabled
 from koordsched.framework.handle import EXTENDER
 from koordsched.framework.profile import Profile
 from koordsched.log import get_logger
@@ -30,9 +32,13 @@ from koordsched.queue.scheduling_queue import SchedulingQueue
 from koordsched.scheduler.admission_probes import AdmissionProbes
 from koordsched.scheduler.context import Dependencies, SchedulerContext
 from koordsched.scheduler.cycle import Cycle
+from koordsched.scheduler.explanations.controller import NAME as EXPLAINING
+from koordsched.scheduler.explanations.controller import ExplanationController
+from koordsched.scheduler.explanations.explanations import Explanations
 from koordsched.scheduler.extenders.asking import HINTS
 from koordsched.scheduler.failure import ConditionRefresher, FailureHandler
 from koordsched.scheduler.handlers import EVENT_RESOURCES, NodeHandler, ObjectHandler, PodHandler, custom_event_kinds
+from koordsched.scheduler.known_values import LABELS, ValueProblems
 from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.plugin_handle import PluginHandle
@@ -49,7 +55,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.object_store import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.queue.events import EventHint
-    from koordsched.queue.profile import ProbeResult
+    from koordsched.queue.profile import Findings, ProbeResult
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger, Sources
     from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -84,6 +90,7 @@ class Scheduler:
         for profile in config.profiles:
             made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score)
             context.profiles[profile.scheduler_name] = made
+            self.metrics.scheduling_timeout.child(profile.scheduler_name)
         self.profiles = context.profiles
         self._live = LivePods(self._pods.store, context.reserve_pods)
         self._conditions = ConditionRefresher(context, self._live)
@@ -99,7 +106,8 @@ class Scheduler:
         self.queue.call_on_backoff(self._arm)
         failures = FailureHandler(context, self._live, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
-        self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked)
+        self.explanations = Explanations(context, self._live, dependencies.flags)
+        self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))
@@ -107,13 +115,15 @@ class Scheduler:
         for informer in self._informers:
             if informer.kind is RESERVATION and any(profile.bind_reservation for profile in self.profiles.values()):
                 informer.add_handler(ReservationHandler(context))
-            if informer.kind in EVENT_RESOURCES or informer.kind.plural_group in custom:
+            if informer.kind.plural_group in EVENT_RESOURCES or informer.kind.plural_group in custom:
                 informer.add_handler(ObjectHandler(context, informer.kind))
+            if informer.kind in LABELS:
+                informer.add_handler(ValueProblems(informer.kind, context).handler())
         if unwatched := custom - {informer.kind.plural_group for informer in self._informers}:
             log.warning("plugins registered events of kinds that no plugin watches: they never come", kinds=sorted(unwatched))
         self.cache.signatures.call(self._sign_again)
         self._tasks = Tasks(dependencies.random, self._fail)
-        self._controllers = controllers_of(self.profiles.values())
+        self._controllers = controllers_of(self.profiles.values()) | self._own_controllers()
         self._controller_tasks = Tasks(dependencies.random, self._fail)
         self._controller_plugins = dependencies.flags.controller_plugins
         self._loop_task: asyncio.Task[None] | None = None
@@ -123,6 +133,7 @@ class Scheduler:
         self._failed = asyncio.Event()
         self._check_interval = dependencies.cache_check_interval
         self._watch_sizes()
+        self.metrics.show_outcomes(self.profiles)
         self.metrics.watch_informers(self._informers)
         self.metrics.watch_status_writer(self.status_writer)
         self._say_missing()
@@ -147,7 +158,10 @@ class Scheduler:
         self._tasks.keep("status writer", self.status_writer.run)
         for recorder in self._recorders:
             self._tasks.keep("event writer", recorder.run)
+        for queue in self.explanations.queues:
+            self._tasks.keep("log of decisions", queue.run)
         self._tasks.must_run("flush of unschedulable pods", self._flush_unschedulable)
+        self._tasks.keep("monitor of scheduling", partial(self._context.monitor.run, self._under_way))
         self._loop_task = self._tasks.must_run("scheduling loop", self.cycle.run)
         self._begin_controllers()
 
@@ -160,6 +174,19 @@ class Scheduler:
                 start(f"controller {plugin}/{controller.name}", controller.run)
         if self._controllers:
             log.info("controllers of plugins", run=list(running), off=[name for name in self._controllers if name not in running])
+
+    def _under_way(self) -> list[QueuedPodInfo]:
+        """Return the pods that were popped and are not bound, and of which no attempt has failed since."""
+        binding = {attempt.info.uid: attempt.info for attempt in self.cycle.binding.tasks.running}
+        return [*binding.values(), *(info for info in self.queue.in_flight if info.uid not in binding)]
+
+    def _own_controllers(self) -> dict[str, Sequence[Controller]]:
+        """Return the controllers of no plugin: that of ScheduleExplanations, where a profile has any plugin of Koordinator's."""
+        koordinators = KOORDINATOR_POINTS.keys() - {DEFAULT_PRE_BIND}  # which every profile has
+        if not any(name in koordinators for profile in self.profiles.values() for name in profile.made):
+            return {}
+        explaining = ExplanationController(self._context, self.explanations.explainer, self.explanations.attempts)
+        return {EXPLAINING: (Controller("scheduleexplanations", explaining.run),)}
 
     def watch_pods(self, handler: Handler[Pod]) -> None:
         """Report every live pod that there is and every change to the handler, after the scheduler itself has taken note."""
@@ -174,6 +201,10 @@ class Scheduler:
     def unsynced(self) -> list[str]:
         """Return the kinds, by plural and group, whose initial list has not been handled yet."""
         return self._informers.unsynced
+
+    def has_seen_pods_until(self, version: str) -> bool:
+        """Answer whether every change of pods up to this resource version has been taken in, by all handlers."""
+        return not newer(version, self._pods.resource_version) and not self._pods.missed
 
     @property
     def pods(self) -> Mapping[str, Pod]:
@@ -329,8 +360,8 @@ class Scheduler:
         """Let every event retry the pods that an extender refused: what it looks at is not known."""
         return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
 
-    def _group_still_refused(self, profile: Profile, pod: PodInfo) -> bool:
-        return self.cycle.groups.still_refused(profile, pod)
+    def _group_still_refused(self, profile: Profile, pod: PodInfo, known: Findings) -> bool:
+        return self.cycle.groups.still_refused(profile, pod, known)
 
     def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
         """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""

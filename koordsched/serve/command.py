@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import platform
 import sys
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ from koordsched import __version__
 from koordsched.clock import RealClock
 from koordsched.config import SchedulerConfiguration
 from koordsched.config.duration import Duration
+from koordsched.config.features import changed_without_effect
 from koordsched.config.flag_table import NOT_ACTED_ON, Flags
 from koordsched.config.flag_values import quoted, written
 from koordsched.config.flags import FLAGS, not_acted_on
@@ -23,6 +25,7 @@ from koordsched.config.writing import dump_config
 from koordsched.log import Style, carrying_library_logs, get_logger, set_verbosity, write_logs
 from koordsched.serve.process import Process, ServeOptions
 from koordsched.server.leadership import DeadMan
+from koordsched.server.log_stream import QueuedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,14 +54,34 @@ class Start(msgspec.Struct, frozen=True):
 
 def run_serve(start: Start) -> int:
     """Serve until a signal to stop; return the exit code."""
+    if not start.flags.async_log:
+        return _serve(start, sys.stderr, os._exit)
+    with QueuedStream(sys.stderr, start.flags.async_log_queue_length) as stream:
+
+        def exit_at_once(code: int) -> None:
+            stream.drain()
+            os._exit(code)
+
+        return _serve(start, cast("TextIO", stream), exit_at_once)
+
+
+def _serve(start: Start, stream: TextIO, exit_at_once: Callable[[int], object]) -> int:
     clock = RealClock()
-    write_logs(Style(start.flags.logging_format, clock.now, sys.stderr))
+    write_logs(Style(start.flags.logging_format, clock.now, stream))
     set_verbosity(start.flags.v)
     say_what_starts(start)
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     new_loop = _loop_factory()
-    options = ServeOptions(config=start.config, flags=start.flags, clock=clock, random=Random(), guard=DeadMan(clock), new_loop=new_loop)
+    options = ServeOptions(
+        config=start.config,
+        flags=start.flags,
+        clock=clock,
+        random=Random(),
+        exit_at_once=exit_at_once,
+        guard=DeadMan(clock),
+        new_loop=new_loop,
+    )
     with carrying_library_logs(), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(Process(options).run())
 
@@ -78,6 +101,8 @@ def say_what_starts(start: Start) -> None:
         log.warning(doubt)
     for flag in not_acted_on(flags):
         log.warning("a flag changes nothing in this version", flag=flag, because=NOT_ACTED_ON[flag.removeprefix("--")])
+    for gate, because in changed_without_effect(flags.gates).items():
+        log.warning("a feature gate changes nothing in this version", gate=gate, because=because)
     for flag in ignored_flags(flags):
         log.warning("a flag is ignored because --config is given", flag=flag)
 

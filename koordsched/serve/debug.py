@@ -1,4 +1,4 @@
-"""/debug: what the cache and the queue hold and whether that is true, as JSON; profiles (`server.profiling`); the verbosity.
+"""/debug: what the cache and the queue hold and whether that is true, as JSON; profiles (`server.profiling`); what is logged.
 
 `cache` and `queue` show at most `?limit=N` nodes and pods of each part; `compare` compares with the cluster and takes seconds when
 something differs. They are there while `enableProfiling` is on, as all of /debug is.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.cluster.port import ClusterError
-from koordsched.config.flag_values import BadValueError, read_level
+from koordsched.config.flag_values import BadValueError, read_bool, read_decimal, read_level
 from koordsched.log import set_verbosity
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.http import DEBUG_PATH, HTML, JSON, NOT_FOUND, Response, bad_request, text
@@ -34,8 +34,15 @@ COMPARISON = Bounds(1 / 50, least_seconds=5.0)
 """The cost of a comparison is the CPU time of the scheduling thread meanwhile: it mostly waits for lists, and to look again."""
 COMPARISON_SECONDS = 300.0
 SHOWN = 100  # characters of a wrong value
-VERBOSITY = "flags/v"
-FLAGS_PAGE = Response(200, HTML, b"<html><head><title>/debug/flags/</title></head><body>/debug/flags/<br>flags:<br>v<br></body></html>\n")
+VERBOSITY, TOP_SCORES = "v", "s"
+BOOLEANS = {"f": "filters", "d": "diagnosis", "db": "blocking"}
+"""Of DebugSwitches, by the name that PUT /debug/flags/NAME has for each."""
+FLAGS = sorted([VERBOSITY, TOP_SCORES, *BOOLEANS])
+FLAGS_PAGE = Response(
+    200,
+    HTML,
+    f"<html><head><title>/debug/flags/</title></head><body>/debug/flags/<br>flags:<br>{'<br>'.join(FLAGS)}<br></body></html>\n".encode(),
+)
 
 
 class DebugEndpoints:
@@ -56,10 +63,33 @@ class DebugEndpoints:
         if name == "pprof" or name.startswith("pprof/"):
             return await self._profile(name.removeprefix("pprof"), request.query)
         if name == "flags" or name.startswith("flags/"):
-            return set_log_verbosity(request) if name == VERBOSITY else FLAGS_PAGE
+            flag = name.removeprefix("flags").removeprefix("/")
+            return await self._set_flag(flag, request) if flag in FLAGS else FLAGS_PAGE
         if name in {"cache", "queue"}:
             return await self._dump(name, request.query)
         return await self._comparison.answer(name, self._compare) if name == "compare" else NOT_FOUND
+
+    async def _set_flag(self, name: str, request: HttpRequest) -> Response:
+        """Set a flag to the body of a PUT, in the words of component-base and Koordinator (frameworkext.md §1.5).
+
+        A line's end behind the value does no harm. The three booleans share a text.
+        """
+        if request.method != "PUT":
+            return text(406, "unsupported http method\n")
+        wanted = request.body.decode(errors="replace").rstrip()
+        if name == VERBOSITY:
+            try:
+                set_verbosity(read_level(wanted))
+            except BadValueError as error:
+                return text(400, f"{error}\n")
+            return text(200, f"successfully set klog.logging.verbosity to {wanted}\n")
+        called, switch = ("debugTopNScores", "top_scores") if name == TOP_SCORES else ("debugFilterFailure", BOOLEANS[name])
+        try:
+            value = read_decimal(wanted) if name == TOP_SCORES else read_bool(wanted)
+        except BadValueError as error:
+            return text(400, f"failed set {called} {wanted}: {error}\n")
+        await self._loop.call(lambda: setattr(self._scheduler.explanations.switches, switch, value))
+        return text(200, f"successfully set {called} to {wanted}\n")
 
     async def _profile(self, path: str, query: Query) -> Response:
         if self._profiles is None:
@@ -97,18 +127,6 @@ class DebugEndpoints:
         except ClusterError as error:
             return text(503, f"no fresh list to compare with, try again: {error.message}\n")
         return _json(comparison.report())
-
-
-def set_log_verbosity(request: HttpRequest) -> Response:
-    """Set -v to the body of a PUT (k8s.io/component-base's GlogSetter); a line's end behind the number does no harm."""
-    if request.method != "PUT":
-        return text(406, "unsupported http method\n")
-    wanted = request.body.decode(errors="replace").rstrip()
-    try:
-        set_verbosity(read_level(wanted))
-    except BadValueError as error:
-        return text(400, f"{error}\n")
-    return text(200, f"successfully set klog.logging.verbosity to {wanted}\n")
 
 
 def _json(body: object) -> Response:

@@ -18,6 +18,7 @@ from koordsched.config.writing import plain
 from koordsched.serve.debug import DebugEndpoints
 from koordsched.serve.plugin_routes import APIS_PATH, PluginRoutes
 from koordsched.serve.pod_resources import resource_metrics
+from koordsched.serve.scheduler_routes import scheduler_routes
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.health import Health
 from koordsched.server.http import DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
@@ -111,7 +112,7 @@ class Endpoints:
         self._pages, self._pods = KeptAnswers(perf, METRICS_SHARE), KeptAnswers(perf, RESOURCES_SHARE)
         self._shown = KeptAnswers(perf, PLUGINS_SHARE)
         self._debug = DebugEndpoints(scheduler, self._loop)
-        self._routes = PluginRoutes(scheduler.profiles.values())
+        self._routes = PluginRoutes(scheduler.profiles.values(), scheduler_routes(scheduler))
         self._configz: Response | None = None
         ping = {"ping": lambda: ""}
         elected = {} if leadership is None else {"leaderElection": leadership.health}

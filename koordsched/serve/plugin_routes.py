@@ -1,4 +1,4 @@
-"""/apis/v1: what plugins answer, as JSON (frameworkext.md §9), and `__services__`, the list of all paths.
+"""/apis/v1: what plugins and the scheduler itself answer, as JSON (frameworkext.md §9), and `__services__`, the list of all paths.
 
 Only the scheduler that leads answers: what a standby holds of allocations is not what is being decided. Paths are matched part by part;
 where a fixed part and a `:name` both match, the fixed one wins.
@@ -47,15 +47,17 @@ class _Path(NamedTuple):
 
 
 class PluginRoutes:
-    """The routes of one scheduler's plugins."""
+    """The routes of one scheduler: its own and those of its plugins."""
 
-    def __init__(self, profiles: Iterable[Profile]) -> None:
+    def __init__(self, profiles: Iterable[Profile], own: Iterable[Route] = ()) -> None:
+        """own: paths below /apis/v1/."""
         plugins: dict[str, RoutesPlugin] = {}
         for profile in profiles:
             for plugin in profile.made.values():
                 if isinstance(plugin, RoutesPlugin):
                     plugins.setdefault(plugin.name, plugin)
         routes = {f"{PLUGINS_PATH}{name}/{route.path}": route for name, plugin in plugins.items() for route in plugin.routes()}
+        routes |= {f"{APIS_PATH}{route.path}": route for route in own}
         self._services = sorted({SERVICES_PATH, *routes})
         by_specificity = sorted(routes.items(), key=lambda item: (item[0].count(":"), item[0]))
         self._paths = [_Path(_parts(path), route) for path, route in by_specificity]

@@ -27,6 +27,7 @@ from koordsched.frozen import frozen
 from koordsched.log import get_logger
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 from koordsched.serve.endpoints import Endpoints, ProcessContext
+from koordsched.serve.sync_barrier import SyncBarrier
 from koordsched.server import StartError
 from koordsched.server.access import ApiConnector
 from koordsched.server.connecting import ApiConnection, Connect, Connecting
@@ -153,7 +154,7 @@ class Process:
             dying.append(asyncio.create_task(self._serving.ended()))
         if self._leadership is not None:
             dying.append(asyncio.create_task(self._leadership.lost()))
-        starting = asyncio.create_task(self._start(scheduler))
+        starting = asyncio.create_task(self._start(scheduler, connection))
         if await self._before_stop(starting, *dying) and starting.done():
             starting.result()
             await self._before_stop(*dying)
@@ -169,7 +170,7 @@ class Process:
         await self._stop(scheduler)
         return STOPPED
 
-    async def _start(self, scheduler: Scheduler) -> None:
+    async def _start(self, scheduler: Scheduler, connection: ApiConnection) -> None:
         """Fill the caches and, when this process leads, schedule; with delayCacheUntilActive the caches are filled after that only."""
         leadership, late = self._leadership, self._options.config.delay_cache_until_active
         if leadership is not None and late:
@@ -179,6 +180,9 @@ class Process:
         self._heartbeat.filled()
         if leadership is not None and not late:
             await leadership.win(self._settings())
+            barrier = SyncBarrier.of(self._options.flags, self._options.config.leader_election.resource_name)
+            if barrier is not None:
+                await barrier.wait(connection, self._options.clock, scheduler)
         scheduler.begin()
         log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
 

@@ -7,6 +7,7 @@ again for a while (`KeptAnswers`): asking often costs the client, not the schedu
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,13 @@ MOST_REST = 1.0
 """Seconds before one answer. Probes are not held up and may use up the share; something else is answered every second still."""
 
 
+GATHER_SECONDS = 0.02
+"""While the main loop has a backlog, requests gather for so long: each time that a thread takes Python's lock the other one stands still
+until the kernel gives it a CPU again, which other processes want, too. Probes are later by as much."""
+ANSWER_SECONDS = 0.002
+"""What has gathered is answered in turns of so long, several turns of the loop."""
+
+
 class Pace:
     """`cpu` returns the CPU seconds used so far, `now` the seconds of the loop, `is_busy` whether the main loop has a backlog."""
 
@@ -44,6 +52,17 @@ class Pace:
         self._left = 0.0
         self._counted = cpu(), now()
         self._turn = asyncio.Lock()  # first come, first served
+        self._sleeps = False  # soon
+
+    def asked(self) -> None:
+        """Take notice of a request. While the main loop has a backlog the thread, loop and all, sleeps after a moment of answering."""
+        if not self._sleeps and self._is_busy():
+            self._sleeps = True
+            call_later(ANSWER_SECONDS, self._gather)
+
+    def _gather(self) -> None:
+        self._sleeps = False
+        time.sleep(GATHER_SECONDS)
 
     async def wait(self) -> None:
         """Wait until it is this request's turn and no more than the share has been used, MOST_REST at most."""

@@ -128,8 +128,10 @@ class _Carrier:
             return web.Response(status=TOO_SLOW.status)  # which goes nowhere
         connection.asked()
         try:
-            if self._pace is not None and carried.path not in HEALTH_PATHS:
-                await self._pace.wait()
+            if self._pace is not None:
+                self._pace.asked()
+                if carried.path not in HEALTH_PATHS:
+                    await self._pace.wait()
             response = await self._answer(carried)
         finally:
             connection.answered()

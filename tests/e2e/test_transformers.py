@@ -74,8 +74,8 @@ def allocatable(running: Running) -> dict[str, dict[str, int]]:
     return {node["name"]: node["allocatable"] for node in json.loads(text)["nodes"]}
 
 
-def test_a_plain_pod_costs_two_requests_and_one_with_cpus_of_its_own_a_third(plane: ControlPlane, token: str, tmp_path: Path) -> None:
-    """Its binding and its event; and the patch that says which CPUs it was given."""
+def test_a_pod_costs_two_requests_also_where_it_gets_cpus_of_its_own(plane: ControlPlane, token: str, tmp_path: Path) -> None:
+    """Its binding, which says which CPUs it was given, and its event."""
     rest = plane.rest()
     for number in range(4):
         create_node(rest, f"n{number}", {}, cpu=str(LAYOUT.cpus))
@@ -94,7 +94,7 @@ def test_a_plain_pod_costs_two_requests_and_one_with_cpus_of_its_own_a_third(pla
         spec = {"schedulerName": "default-scheduler", "priorityClassName": "", "containers": [container]}
         rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
     until(lambda: scheduled(rest) == PLAIN_PODS + CPU_PODS)
-    until(lambda: writes(running) - before == plain + Counter(POST=2 * CPU_PODS, PATCH=CPU_PODS))
+    until(lambda: writes(running) - before == plain + Counter(POST=2 * CPU_PODS))
     annotated = [pod for pod in rest.get(PODS)["items"] if RESOURCE_STATUS in pod["metadata"].get("annotations", {})]
     assert len(annotated) == CPU_PODS
     assert running.stop().of("error") == []

@@ -74,7 +74,7 @@ class StandingCheck:
     async def check_part(self) -> None:
         """Check one turn's part."""
         for informer in self._informers:
-            if informer.synced.is_set():
+            if informer.synced.is_set() and informer.watched:
                 await self._check_list(informer)
         await self._check_cache()
         self._metrics.checked()

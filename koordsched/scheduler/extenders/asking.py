@@ -81,6 +81,7 @@ class ExtenderAnswer(msgspec.Struct, frozen=True):
         joined.of_shape = False
         joined.exceptions = of_filters.exceptions.joined(of_extenders)
         joined.simulation = of_filters.simulation
+        joined.rows_by_status = lambda: [*of_filters.rows_by_status(), *of_extenders.groups()]
         return joined
 
 

@@ -133,6 +133,10 @@ class ExtenderChain:
 
     # Bind
 
+    def may_bind(self, pod: PodInfo) -> bool:
+        """Answer whether an extender takes part in binding the pod."""
+        return any(extender.wants(pod.pod) for extender in self._binders)
+
     async def bind(self, pod: PodInfo, node: str) -> tuple[bool, Status | None]:
         """Return whether an extender is the one that binds the pod, and what went wrong then; else the Bind plugins bind it."""
         for extender in self._binders:

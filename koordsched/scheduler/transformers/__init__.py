@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, POD
+from koordsched.api.kinds import DEVICE, ELASTIC_QUOTA, NODE, POD, POD_DISRUPTION_BUDGET
 from koordsched.api.koordinator.node_reservation import NODE_RESERVATION
 from koordsched.framework.transformers import Transformer, Transformers
+from koordsched.scheduler.compatibility import BETA_BUDGETS, without_empty_selector
 from koordsched.scheduler.transformers.nodes import rename_device_resources, rename_node_resources, rename_quota_resources, trim_reservation
 from koordsched.scheduler.transformers.pods import (
     DEVICE_ALLOCATED,
@@ -68,5 +69,6 @@ def standard_transformers(gates: FeatureGates, report: Report) -> Transformers:
         ),
         ("", Transformer(name="devices", kind=DEVICE, transform=rename_device_resources)),
         ("", Transformer(name="quotas", kind=ELASTIC_QUOTA, transform=rename_quota_resources)),
+        (BETA_BUDGETS, Transformer(name="budgets of v1beta1", kind=POD_DISRUPTION_BUDGET, transform=without_empty_selector)),
     ]
     return Transformers([transformer for gate, transformer in listed if not gate or gates[gate]])

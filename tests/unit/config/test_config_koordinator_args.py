@@ -171,6 +171,7 @@ def test_device_share_refuses_weights_out_of_range(weight: int) -> None:
 
 
 def test_coscheduling_defaults_and_limits() -> None:
+    """coscheduling.md §15, checklist 34: what is refused ends the start."""
     assert args_of("Coscheduling", {}) == CoschedulingArgs(controller_workers=1, default_match_policy="once-satisfied")
     assert args_of("Coscheduling", {}).default_timeout == 600
     assert refused("Coscheduling", {"defaultTimeout": "-1s", "controllerWorkers": 0}) == [

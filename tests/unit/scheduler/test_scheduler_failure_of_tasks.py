@@ -86,7 +86,7 @@ def raises_once(method: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable
 
 
 async def test_a_binding_cycle_that_raises_does_not_keep_others_from_theirs() -> None:
-    binding, seen = BindingTasks(), []
+    binding, seen = BindingTasks[int](), []
 
     async def work(number: int) -> None:
         if number == 1:
@@ -94,7 +94,7 @@ async def test_a_binding_cycle_that_raises_does_not_keep_others_from_theirs() ->
         seen.append(number)
 
     for number in range(3):
-        binding.add(work(number))
+        binding.add(number, work(number))
     await asyncio.sleep(1)
     assert (seen, len(binding), binding.tasks) == ([0, 2], 0, [])
     assert tasks.failures == {"binding cycle": 1}

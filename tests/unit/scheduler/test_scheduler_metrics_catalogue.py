@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordsched.metrics import Histogram
+from koordsched.metrics import Alias, Histogram
 from koordsched.scheduler.metrics import Metrics
 
 COUNTERS = {
@@ -18,6 +18,7 @@ COUNTERS = {
     "batch_attempts_total": "profile result",
     "batch_cache_flushed_total": "profile reason",
     "pod_scheduled_after_flush_total": "",
+    "scheduling_timeout": "profile",
 }
 GAUGES = {
     "pending_pods": "queue",
@@ -40,6 +41,10 @@ HISTOGRAMS = {  # labels; first bound, last bound, number of bounds
     "permit_wait_duration_seconds": ("result", 0.001, 16.384, 15),
     "get_node_hint_duration_seconds": ("hinted profile", 0.00001, 0.02048, 12),
     "next_pod_delete_from_queue_latency": ("", 0.00001, 83.88608, 24),
+    "pod_scheduling_evaluated_nodes": ("", 1, 8388608, 24),
+    "pod_scheduling_feasible_nodes": ("", 1, 8388608, 24),
+    "e2e_scheduling_duration_seconds": ("result profile", 0.001, 16.384, 15),
+    "pod_scheduling_duration_seconds": ("attempts", 0.01, 5242.88, 20),
     "store_schedule_results_duration_seconds": ("profile", 0.00001, 0.02048, 12),
 }
 
@@ -72,6 +77,7 @@ def test_labels_are_those_of_the_table() -> None:
 def test_buckets_are_those_of_the_table(name: str) -> None:
     _, first, last, count = HISTOGRAMS[name]
     collector = next(collector for collector in Metrics().collectors if collector.name == f"scheduler_{name}")
+    collector = collector.of if isinstance(collector, Alias) else collector
     assert isinstance(collector, Histogram)
     assert (collector.bounds[0], len(collector.bounds)) == (first, count)
     assert collector.bounds[-1] == pytest.approx(last)

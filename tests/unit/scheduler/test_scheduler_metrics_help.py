@@ -24,6 +24,10 @@ METRICS = {  # name: labels, help
     "scheduler_batch_attempts_total": ("profile result", "Attempts to use the result of an equal pod."),
     "scheduler_batch_cache_flushed_total": ("profile reason", "Results of equal pods that were dropped."),
     "scheduler_cache_size": ("type", "Nodes, pods and assumed pods in the cache."),
+    "scheduler_e2e_scheduling_duration_seconds": (
+        "result profile",
+        "The same as scheduler_scheduling_attempt_duration_seconds, by its former name.",
+    ),
     "scheduler_event_handling_duration_seconds": ("event", "Duration of bringing an event into cache and queue."),
     "scheduler_framework_extension_point_duration_seconds": (
         "extension_point status profile",
@@ -32,6 +36,10 @@ METRICS = {  # name: labels, help
     "scheduler_get_node_hint_duration_seconds": ("hinted profile", "Duration of looking for an equal pod's result."),
     "scheduler_goroutines": ("operation", "Running tasks, by what they do."),
     "scheduler_inflight_events": ("event", "Events kept for pods in flight."),
+    "scheduler_scheduling_timeout": (
+        "profile",
+        "Attempts that took longer than --scheduling-timeout: one at each look of the monitor, and one when they end.",
+    ),
     "scheduler_next_pod_delete_from_queue_latency": ("", "Latency of removing a pod from the queue that a plugin named as the next one."),
     "scheduler_pending_pods": ("queue", "Pending pods, by queue."),
     "scheduler_permit_wait_duration_seconds": ("result", "Duration of waiting on Permit."),
@@ -45,6 +53,12 @@ METRICS = {  # name: labels, help
     ),
     "scheduler_pod_scheduled_after_flush_total": ("", "Pods bound on the attempt right after the flush of long unschedulable pods."),
     "scheduler_pod_scheduling_attempts": ("", "Attempts it took to bind a pod."),
+    "scheduler_pod_scheduling_duration_seconds": (
+        "attempts",
+        "The same as scheduler_pod_scheduling_sli_duration_seconds, by its former name.",
+    ),
+    "scheduler_pod_scheduling_evaluated_nodes": ("", "Nodes that were looked at for a pod that got one."),
+    "scheduler_pod_scheduling_feasible_nodes": ("", "Nodes that passed all filters for a pod that got one."),
     "scheduler_pod_scheduling_sli_duration_seconds": (
         "attempts",
         "Latency of a pod from its first time in the active queue until it is bound.",

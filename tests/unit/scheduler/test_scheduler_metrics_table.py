@@ -10,7 +10,7 @@ import asyncio
 import pytest
 from support.fakes import config_with, embedded
 
-from koordsched.metrics import Collector, Counter, CounterFunction, Gauge, GaugeFunction, Histogram
+from koordsched.metrics import Alias, Collector, Counter, CounterFunction, Gauge, GaugeFunction, Histogram
 
 KIND = {
     Counter: "counter",
@@ -51,11 +51,19 @@ TABLE: dict[str, Row] = {
     "volume_binder_cache_requests_total": ("counter", "operation", None),
     "volume_scheduling_stage_error_total": ("counter", "operation", None),
     "pod_scheduled_after_flush_total": ("counter", "", None),
-    "next_pod_delete_from_queue_latency": ("histogram", "", (0.00001, 2, 24)),  # koord-scheduler's: frameworkext.md §8
+    # koord-scheduler's: frameworkext.md §8
+    "scheduling_timeout": ("counter", "profile", None),
+    "next_pod_delete_from_queue_latency": ("histogram", "", (0.00001, 2, 24)),
+    "pod_scheduling_evaluated_nodes": ("histogram", "", (1, 2, 24)),
+    "pod_scheduling_feasible_nodes": ("histogram", "", (1, 2, 24)),
+    "e2e_scheduling_duration_seconds": ("histogram", "result profile", (0.001, 2, 15)),
+    "pod_scheduling_duration_seconds": ("histogram", "attempts", (0.01, 2, 20)),
 }
 
 
 def row_of(collector: Collector) -> Row:
+    if isinstance(collector, Alias):
+        return row_of(collector.of)
     bounds = collector.bounds if isinstance(collector, Histogram) else None
     shape = None if bounds is None else (bounds[0], round(bounds[1] / bounds[0], 9), len(bounds))
     return KIND[type(collector)], " ".join(collector.labels), shape

@@ -432,7 +432,7 @@ async def prepare_numa(world: EmbeddedCluster) -> tuple[NumaState, str]:
     (check,) = world.scheduler.cache.checked
     uid = str(world.cluster.raw(ref())["metadata"]["uid"])
     state: NumaState = check._state  # type: ignore[attr-defined]
-    assert known(state.allocation(uid)).cpus
+    assert known(state.held_by(uid)).cpus
     return state, uid
 
 
@@ -469,7 +469,7 @@ async def test_a_corrupted_count_of_pods_is_found_mended_and_counted(stage: Stag
 async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) -> None:
     async with embedded(asyncio.get_running_loop(), load_config_object(NUMA_CONFIG)) as world:
         state, uid = await prepare_numa(world)
-        held = known(state.allocation(uid))
+        held = known(state.held_by(uid))
         usage = state.table.usage_of(state.nodes["n1"].index)
         if how == "lost":
             state.release(uid)
@@ -491,8 +491,8 @@ async def test_a_corrupted_cpu_allocation_is_found_mended_and_counted(how: str) 
             (said,) = [log for log in logs if "allocation of" in log.get("column", "")]
             assert (said["object"], said["column"]) == ("n1", f"NodeNUMAResource: allocation of default/p ({uid})")
             assert (said["cached"], said["actual"]) == ("", "CPUs 0-1")
-        assert state.allocation(uid) == held
-        assert state.allocation("u9") is None
+        assert state.held_by(uid) == held
+        assert state.held_by("u9") is None
         assert state.table.usage_of(state.nodes["n1"].index) == usage
         before = all_drift(world)
         await check_all(world)
@@ -506,14 +506,14 @@ async def test_what_an_assumed_pod_holds_outlives_the_mending_of_its_row() -> No
         await world.create(POD, lsr("assumed"))
         await asyncio.sleep(0.1)
         theirs = str(world.cluster.raw(ref("assumed"))["metadata"]["uid"])
-        held = known(state.allocation(theirs))
+        held = known(state.held_by(theirs))
         state.release(uid)
         cache = world.scheduler.cache
         cache.table.add(cache.nodes_by_name["n1"].row, cache.columns.request(pod().cpu("1").info().resources))
         await check_all(world)
         assert (drift(world, "row") > 0, drift(world, "NodeNUMAResource") > 0) == (True, True)
-        assert known(state.allocation(uid)).cpus & held.cpus == 0
-        assert state.allocation(theirs) == held
+        assert known(state.held_by(uid)).cpus & held.cpus == 0
+        assert state.held_by(theirs) == held
         assert cache.is_assumed(theirs)
 
 

@@ -137,9 +137,58 @@ async def test_a_verbosity_that_is_none_is_refused_in_the_words_of_go(world: Ans
     assert response.body.decode() == f'strconv.ParseUint: parsing "{body}": {why}\n'
 
 
-async def test_the_verbosity_can_only_be_put(world: AnsweringCluster) -> None:
-    response = await ask(world, "/debug/flags/v")
+@pytest.mark.parametrize("flag", ["v", "s", "f", "d", "db"])
+async def test_flags_can_only_be_put(world: AnsweringCluster, flag: str) -> None:
+    response = await ask(world, f"/debug/flags/{flag}")
     assert (response.status, response.body) == (406, b"unsupported http method\n")
+
+
+@pytest.mark.parametrize(
+    ("flag", "body", "switch", "value"),
+    [
+        ("s", "5", "top_scores", 5),
+        ("s", "-1\n", "top_scores", -1),
+        ("f", "true", "filters", True),
+        ("f", "F", "filters", False),
+        ("d", "1 \n", "diagnosis", True),
+        ("db", "TRUE", "blocking", True),
+    ],
+)
+async def test_what_is_logged_of_decisions_is_set_in_koordinators_words(
+    world: AnsweringCluster, flag: str, body: str, switch: str, value: object
+) -> None:
+    """frameworkext.md §1.5: f, d and db share a text; what stands behind the value is left out."""
+    response = await ask(world, f"/debug/flags/{flag}", "PUT", body.encode())
+    called = "debugTopNScores" if flag == "s" else "debugFilterFailure"
+    assert (response.status, response.body.decode()) == (200, f"successfully set {called} to {body.rstrip()}\n")
+    assert getattr(world.scheduler.explanations.switches, switch) == value
+
+
+@pytest.mark.parametrize(
+    ("flag", "body", "error"),
+    [
+        ("s", "x", 'failed set debugTopNScores x: strconv.Atoi: parsing "x": invalid syntax'),
+        ("s", "0x1", 'failed set debugTopNScores 0x1: strconv.Atoi: parsing "0x1": invalid syntax'),
+        (
+            "s",
+            "9223372036854775808",
+            'failed set debugTopNScores 9223372036854775808: strconv.Atoi: parsing "9223372036854775808": value out of range',
+        ),
+        ("f", "x", 'failed set debugFilterFailure x: strconv.ParseBool: parsing "x": invalid syntax'),
+        ("d", "", 'failed set debugFilterFailure : strconv.ParseBool: parsing "": invalid syntax'),
+        ("db", "yes", 'failed set debugFilterFailure yes: strconv.ParseBool: parsing "yes": invalid syntax'),
+    ],
+)
+async def test_a_value_that_is_none_changes_nothing(world: AnsweringCluster, flag: str, body: str, error: str) -> None:
+    switches = world.scheduler.explanations.switches
+    response = await ask(world, f"/debug/flags/{flag}", "PUT", body.encode())
+    assert (response.status, response.body.decode()) == (400, f"{error}\n")
+    assert (switches.top_scores, switches.filters, switches.diagnosis, switches.blocking) == (0, False, False, False)
+
+
+async def test_the_index_names_all_flags(world: AnsweringCluster) -> None:
+    body = (await ask(world, "/debug/flags")).body.decode()
+    assert "flags:<br>d<br>db<br>f<br>s<br>v<br>" in body
 
 
 @pytest.mark.parametrize("target", ["/debug/flags", "/debug/flags/", "/debug/flags/nothing", "/debug/pprof/"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
-from koordsched.server.budget import BUSY_SHARE, MOST_REST, OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
+from koordsched.server.budget import ANSWER_SECONDS, BUSY_SHARE, GATHER_SECONDS, MOST_REST, OWED_SECONDS, SAVED_SECONDS, SHARE, Pace
 
 COST = 0.01
 
@@ -99,3 +100,21 @@ async def test_a_request_that_is_given_up_costs_no_turn() -> None:
     asking[0].cancel()
     await asyncio.wait(asking)
     assert thread.answered == ["b", "c"]
+
+
+async def test_requests_gather_while_the_main_loop_has_a_backlog_and_at_no_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread, slept = Thread(), list[float]()
+    monkeypatch.setattr(time, "sleep", slept.append)
+    thread.pace.asked()
+    await asyncio.sleep(1.0)
+    assert slept == [], "nothing waits"
+    thread.busy = True
+    for _ in range(3):
+        thread.pace.asked()
+    await asyncio.sleep(ANSWER_SECONDS / 2)
+    assert slept == [], "what came together is answered first"
+    await asyncio.sleep(1.0)
+    assert slept == [GATHER_SECONDS], "once, as no request came since"
+    thread.pace.asked()
+    await asyncio.sleep(1.0)
+    assert slept == [GATHER_SECONDS] * 2

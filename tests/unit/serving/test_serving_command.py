@@ -29,9 +29,9 @@ def test_the_version_and_the_given_flags_are_logged_and_nothing_else(logged: Any
 
 
 def test_every_flag_that_changes_nothing_is_named(logged: Any) -> None:
-    said(logged, "--sync-hard-timeout=2m", "--secure-port=0", "--vmodule=a=1")
+    said(logged, "--log-flush-frequency=2m", "--secure-port=0", "--vmodule=a=1")
     assert [(line["msg"], line["flag"]) for line in logged.all() if line["level"] == "warning"] == [
-        ("a flag changes nothing in this version", "--sync-hard-timeout"),
+        ("a flag changes nothing in this version", "--log-flush-frequency"),
         ("a flag changes nothing in this version", "--vmodule"),
     ]
 

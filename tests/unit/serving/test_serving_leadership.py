@@ -20,7 +20,7 @@ from koordsched.api.kinds import EVENT, LEASE, NODE, POD
 from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ConnectionSettings
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import Binding, Patch, ServerError
+from koordsched.cluster.port import Binding, Patch, Ref, ServerError
 from koordsched.log import Style, get_logger, write_logs
 from koordsched.server.heartbeat import BEAT_SECONDS, RENEW_SECONDS, STALL_SECONDS, Heartbeat
 from koordsched.server.leadership import Campaign, Leadership
@@ -145,6 +145,20 @@ async def test_caches_may_be_left_cold_until_it_leads() -> None:
         await server.leases.patch(LEASE_REF, Patch({"spec": {"holderIdentity": None}}))
         await until(lambda: server.nodes_of_pods()["a"])
         await served.ready()
+
+
+async def test_a_new_leader_passes_the_sync_barrier_before_it_schedules() -> None:
+    """frameworkext.md §1.4: the annotation ends with the name of the lease, and was written before the first bind."""
+    server = await server_with_work()
+    await server.create(POD, pod_manifest("barrier", nodeName="n1"))
+    barrier = ("--feature-gates=SyncBarrier=true", "--sync-barrier-pod-namespace=default", "--sync-barrier-pod-name=barrier")
+    server.faults.rules.append(Fault(verb="patch", kind=POD, delay=0.5))
+    async with serving(server, *barrier, config=config_with({}, leaderElection=TIMES)):
+        await until(lambda: server.leases.spec)
+        assert server.nodes_of_pods()["a"] == ""
+        await until(lambda: server.nodes_of_pods()["a"])
+        written = server.raw(Ref(POD, "default", "barrier"))["metadata"]["annotations"]
+        assert list(written) == ["scheduling.koordinator.sh/sync-barrier-kube-scheduler"]
 
 
 async def test_nothing_is_elected_before_the_caches_are_full() -> None:

@@ -120,10 +120,13 @@ async def _outcome(work: Work) -> Exception | None:
     return None
 
 
-def given_up(name: str, error: Exception) -> None:
-    """Log and count that a piece of work in the background raised."""
+def given_up(name: str, error: Exception, *, from_outside: bool = False) -> None:
+    """Log and count that a piece of work in the background raised. from_outside: what it asked for failed, which no traceback explains."""
     failures[name] += 1
-    log.exception("work in the background failed", task=name, err=repr(error), exc_info=error)
+    if from_outside:
+        log.warning("work in the background failed", task=name, err=str(error))
+    else:
+        log.exception("work in the background failed", task=name, err=repr(error), exc_info=error)
 
 
 def call_later(seconds: float, call: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:

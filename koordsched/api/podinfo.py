@@ -7,12 +7,12 @@ from weakref import WeakValueDictionary
 
 from koordsched.api.koordinator.operating_pods import is_operating
 from koordsched.api.koordinator.reserve_pods import ReservePod, reserve_pod
-from koordsched.api.resources import PodResources, host_ports, pod_resources
+from koordsched.api.resources import PodResources, host_ports, pod_resources, shared_resources
 from koordsched.api.sharing import MANY_NAMES, names_in
 from koordsched.api.volumes import pod_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.koordinator.reservations import Reservation
@@ -83,6 +83,14 @@ class PodInfo:
         other.resources, other.ports, other.shape = self.resources, self.ports, self.shape
         other.volumes = self.volumes
         other.reservation = pod.reservation if type(pod) is ReservePod else None
+        return other
+
+    def resized(self, amounts: Mapping[str, int]) -> PodInfo:
+        """Return the same pod with other amounts of these resources (cpu in milli); all others stay."""
+        asked, other = self.resources, self.with_pod(self.pod)
+        cpu, memory = amounts.get("cpu", asked.nonzero_cpu), amounts.get("memory", asked.nonzero_memory)
+        requests = {name: amount for name, amount in {**asked.requests, **amounts}.items() if amount}
+        other.resources = shared_resources(requests, cpu, memory, cpu, memory)
         return other
 
 

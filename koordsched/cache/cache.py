@@ -76,6 +76,7 @@ class Cache:
         self.assumed_count = 0
         self.simulating = False  # inside `simulate`, and while a view begins or ends
         self._followers: list[PodFollower] = []
+        self._hiding: list[PodFollower] = []  # those that views change
         self.checked: list[CheckedState] = []  # what plugins keep, to be compared with the objects now and then
         self.signatures = Signatures()
         self.credits = Credits(self)
@@ -107,6 +108,8 @@ class Cache:
     def follow(self, follower: PodFollower) -> None:
         """Report every pod that is counted, and every change from now on, to the follower."""
         self._followers.append(follower)
+        if follower.hides:
+            self._hiding.append(follower)
         for state in self.pods.values():
             follower.pod_added(state.info, state.node.row)
 
@@ -229,7 +232,7 @@ class Cache:
         self._put(info, node_name, assumed=False)
 
     def resize_pod(self, info: PodInfo) -> None:
-        """Count a pod by other amounts or ports from now on, assumed or not. What followers keep of it otherwise stays."""
+        """Count a reserve pod by other amounts or ports from now on, assumed or not. Followers hear nothing: they keep neither of it."""
         state = self.pods[info.uid]
         node, before = state.node, state.info
         if not node.shares_row:
@@ -239,8 +242,6 @@ class Cache:
         state.info, state.request = info, self.columns.request(info.resources)
         self._count(node, info, state.request)
         node.counted[info.uid] = info
-        for follower in self._followers:
-            follower.pod_replaced(before, info, node.row)
 
     def size_pod(self, info: PodInfo, node_name: str) -> None:
         """Count a pod of the cluster by these amounts and ports, also when it is seen changed, until `unsize_pod`."""
@@ -373,6 +374,18 @@ class Cache:
             for uid in row.uids:
                 yield self.pods[uid].info, row.row
 
+    def holds_amounts_alone(self, uid: str) -> bool:
+        """Answer whether a pod that is counted on a row holds nothing there but amounts; plugins that name versions may count it, too."""
+        state = self.pods[uid]
+        if state.info.ports:
+            return False
+        pods, row = (state.info,), state.node.row
+        for follower in self._hiding:
+            part = follower.without(pods, row)
+            if part is not None and not part.counts_alone:
+                return False
+        return True
+
     # CountedPods, for views
 
     def row_of(self, uid: str) -> int | None:
@@ -390,7 +403,7 @@ class Cache:
             if state.info.ports:
                 ports.append(state.info.ports)
         bits, parts = self.columns.host_ports.without(row, ports) if ports else ([], [])
-        for follower in self._followers:
+        for follower in self._hiding:
             part = follower.without(pods, row)
             if part is not None:
                 parts.append(part)

@@ -39,6 +39,7 @@ class Credits:
     def __init__(self, counted: CountedPods) -> None:
         self._counted = counted
         self._owners: dict[Hashable, OwnerView] = {}
+        self._same: dict[Hashable, Hashable] = {}  # owners that have what another one has
         self._owned: dict[str, int] = {}  # by uid of a placeholder: how many owners it has
         self.shown: OwnerView | None = None
         self.overdrawn: set[str] = set()  # placeholders of which pods took more than there was of some resource; to be read only
@@ -53,11 +54,12 @@ class Credits:
 
     def of(self, owner: Hashable) -> OwnerView | None:
         """Return the view of an owner; None when it has no placeholder."""
-        return self._owners.get(owner)
+        found = self._owners.get(owner)
+        return self._owners.get(self._same.get(owner)) if found is None and self._same else found
 
     def version(self, owner: Hashable) -> int:
         """Return a number that differs when the owner has other placeholders; what they hold is a matter of the node table's log."""
-        owned = self._owners.get(owner)
+        owned = self.of(owner)
         return 0 if owned is None else owned.version
 
     def is_placeholder(self, uid: str) -> bool:
@@ -80,6 +82,19 @@ class Credits:
                 if not runs:
                     number[placeholder] = number.get(placeholder, 0) + 1
         owned.version = self._counted.table.next_stamp()
+
+    def share(self, owner: Hashable, other: Hashable) -> None:
+        """Let an owner that is granted nothing itself have whatever the other one has, until `end_share`."""
+        self._same[owner] = other
+
+    def end_share(self, owner: Hashable) -> None:
+        self._same.pop(owner, None)
+
+    def end(self, owner: Hashable) -> None:
+        """Let nothing belong to the owner any more."""
+        owned = self._owners.get(owner)
+        for placeholder in [] if owned is None else list(owned.placeholders):
+            self.revoke(owner, placeholder)
 
     def renew(self, owner: Hashable) -> None:
         """Let what is known of the owner's pods be found out anew: something else about its placeholders has changed."""

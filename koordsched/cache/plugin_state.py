@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from koordsched.api.podinfo import PodInfo
 
@@ -28,6 +28,9 @@ class PodFollower(Protocol):
     but versions of facts must not, since afterwards everything is as it was. A class that derives from this one hides pods from owners of
     credits by such simulations.
     """
+
+    hides: ClassVar[bool] = True
+    """Whether views of owners of credits change anything that is kept here; no: `without` is not called."""
 
     def pod_added(self, pod: PodInfo, row: int) -> None: ...
 

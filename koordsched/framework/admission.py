@@ -53,6 +53,8 @@ class Admission:
         self._by_name = {asked.plugin.name: asked.plugin for asked in self._asked}
         self._grouping = [asked.plugin for asked in self._asked if type(asked.plugin).admit_together is not AdmissionPlugin.admit_together]
         self.plugins = frozenset(self._by_name)
+        self.limits_groups = bool(self._grouping)
+        """Whether any plugin says of pods together what it does not say of each (`refusal_together`)."""
 
     # The scheduling cycle
 

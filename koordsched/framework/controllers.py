@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from koordsched.backoff import grown
+from koordsched.cluster.port import ClusterError
 from koordsched.framework.interface import Plugin
 from koordsched.tasks import given_up
 
@@ -115,7 +116,7 @@ class WorkQueue(Generic[K]):
             try:
                 again = await work(key)
             except Exception as error:  # noqa: BLE001  # one object must not keep the others waiting
-                given_up(self._name, error)
+                given_up(self._name, error, from_outside=isinstance(error, ClusterError))
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 again = grown(FIRST_RETRY, LONGEST_RETRY, failures)
             else:

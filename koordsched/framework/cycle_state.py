@@ -2,7 +2,8 @@
 
 While the pod's PreBind runs, a plugin notes the annotations and labels that it has decided: of the pod (`annotate`), of Nodes and of
 Reservations (`annotate_object`). After PreBind of all plugins the framework hands each object's to the first `PreBindPatchPlugin` that does
-not skip, which sends one patch (frameworkext.md §4 item 11). Later notes of one key replace earlier ones.
+not skip, which sends one patch (frameworkext.md §4 item 11); annotations of the pod go with its binding where that can carry them
+(`annotate_with_binding`). Later notes of one key replace earlier ones.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ Annotations = dict[str, str | None]
 """Values to write by key; None: the annotation, or label, is removed."""
 
 NOTED = "framework/metadata"
+WITH_BINDING = "framework/annotations of the binding"
 
 
 class MetadataChanges(msgspec.Struct, frozen=True):
@@ -122,3 +124,17 @@ def noted_changes(state: CycleState, pod: Pod) -> list[MetadataChanges]:
     own: tuple[Kind, Object] = (RESERVATION, pod.reservation) if isinstance(pod, ReservePod) else (POD, pod)
     found = [MetadataChanges(*(note.target or own), note.annotations, note.labels) for note in notes.values()]
     return sorted(found, key=lambda changes: changes.seen is not own[1])
+
+
+def annotate_with_binding(state: CycleState, changes: MetadataChanges) -> bool:
+    """Leave the annotations of the pod to the plugin that binds it; False: these changes are not such that a binding can carry them."""
+    if changes.labels or None in changes.annotations.values():  # a binding removes nothing
+        return False
+    known = changes.seen.metadata.annotations
+    state.write(WITH_BINDING, {key: value for key, value in changes.annotations.items() if known.get(key) != value})
+    return True
+
+
+def annotations_of_binding(state: CycleState) -> dict[str, str]:
+    """Return what was left to the plugin that binds the pod."""
+    return state.read(WITH_BINDING) or {}

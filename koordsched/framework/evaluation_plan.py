@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import numpy as np
 
+from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import FILTER, SCORE
 from koordsched.framework.interface import (
     Codes,
@@ -72,6 +73,7 @@ class EvaluationPlan:
         ]
         # Plain numbers, since Enum members are slow to read, in arrays that an Evaluation takes as they are.
         self.filter_reads = {plugin.name: int(plugin.reads) for plugin in self.filters}
+        self.reading_usage = frozenset([plugin.name for plugin in self.filters if plugin.reads & NodeChange.USAGE])
         self.scorer_reads = array("I", [int(plugin.reads) for plugin, _ in self.scorers])
         self.scorer_modes = array("i", [plugin.normalize.value for plugin, _ in self.scorers])
         self.scorer_modes_of_reservations = array(
@@ -95,6 +97,12 @@ class EvaluationPlan:
         if self.owner_of is not None:
             self._signs.append(self.owner_of)  # the last part of a shape's key
         self._attributes = _reader([name for plugin in signers if plugin not in computing for name in plugin.signs])
+
+    def by_amounts(self, state: CycleState, pod: PodInfo, skipped: frozenset[str]) -> frozenset[str]:
+        """Return the filters that compare a pod's amounts with a row's and do nothing else, and that of the plugin of credits."""
+        found = [] if self.credits is None else [self.credits.name]
+        asked = (plugin for plugin in self.filters if plugin.name in self.reading_usage and plugin.name not in (*skipped, *found))
+        return frozenset((*found, *[plugin.name for plugin in asked if plugin.fit_request(state, pod) is not None]))
 
     def sign(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """Return all that the plugins read of the pod; UNSIGNABLE is in it when one of them cannot say."""

@@ -31,14 +31,17 @@ from koordsched.config import extension_points
 from koordsched.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
     from koordsched._core.table import Request
+    from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
+    from koordsched.cluster.event_series import EventText
     from koordsched.config.extension_points import ExtensionPoint
     from koordsched.framework.cycle_state import CycleState, MetadataChanges
     from koordsched.framework.diagnosis import Diagnosis
@@ -51,6 +54,8 @@ Scores = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
 MAX_NODE_SCORE = 100
+RESIZE_GATE = "ResizePod"
+"""The feature gate with which ResizePodPlugins are asked."""
 
 
 class _Unsignable(Enum):
@@ -323,6 +328,20 @@ class PostFilterPlugin(Plugin):
         return None
 
 
+class FailureEventPlugin(Plugin):
+    """Has something to add, in an event of its own, where a pod could not be scheduled (frameworkext.md §4.1: what Koordinator registers
+    with the dispatcher of errors).
+
+    All else that a failure means has one place, the scheduler's failure path: nomination, queue, event, condition.
+    """
+
+    extension_point = extension_points.POST_FILTER
+
+    @abstractmethod
+    def failure_event(self, pod: Pod, message: str) -> EventText | None:
+        """Return an event about the pod, None for none. message: what its condition says. Called at each failed attempt: be quick."""
+
+
 class PreScorePlugin(Plugin):
     extension_point = extension_points.PRE_SCORE
     skips_by_feasible: bool = False  # whether SKIP depends on which nodes are feasible
@@ -389,6 +408,57 @@ class ReservePlugin(Plugin):
         """Undo reserve. Must not fail, and is called even if reserve was not."""
 
 
+class ResizePodPlugin(Plugin):
+    """Stands at reserve and says what a pod will really hold, where only the chosen node decides that (frameworkext.md §4 item 8). Asked
+    after Reserve of all plugins, with the feature gate ResizePod only.
+
+    Here these are reserve pods: a Reservation holds the amounts of the devices that it was given, whatever it has asked for.
+    """
+
+    extension_point = extension_points.RESERVE
+
+    @abstractmethod
+    def resize_pod(self, state: CycleState, pod: PodInfo, node_name: str) -> Mapping[str, int] | Status | None:
+        """Return the amounts of resources that are others than what the pod asks for (cpu in milli), or why it cannot have its node."""
+
+
+class ReservationFilterPlugin(Plugin):
+    """Allocates something that reservations may hold beside amounts (CPUs, devices), and says which of them has what a pod needs.
+
+    A reservation is named by the uid of its placeholder. What nominates reservations asks (`framework.reservation_filters`), about one node
+    at a time, and only where the answer matters: about strangers nothing is asked (Koordinator's roles ReservationFilter and
+    ReservationScore).
+    """
+
+    extension_point = extension_points.RESERVE
+
+    @abstractmethod
+    def allocates_for(self, pod: PodInfo) -> bool:
+        """Answer whether pods like this one are allocated something."""
+
+    @abstractmethod
+    def is_held_by(self, reservation: str) -> bool:
+        """Answer whether the reservation was given something."""
+
+    @abstractmethod
+    def lending(self, reservation: str | None, others: Sequence[str]) -> AbstractContextManager[None]:
+        """Let of these reservations of one node, which the pod matches, only the named one hold nothing; None: none of them.
+
+        Within a view that hides them all, as in Filter, and outside of views, as in Reserve. Plugins lend together: one may ask another.
+        """
+
+    @abstractmethod
+    def filter_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str | None) -> Status | None:
+        """Return why Reserve would fail on the node if the pod was given this reservation, which lends; None as the reservation: none.
+
+        Takes nothing. state is for this question alone: what plugins before this one have written there is theirs for this reservation.
+        """
+
+    def score_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str) -> int:
+        """Return how well a reservation suits that passes and lends; scores of one plugin are compared with each other, 0 the least."""
+        return 0
+
+
 class PermitPlugin(Plugin):
     extension_point = extension_points.PERMIT
 
@@ -417,6 +487,9 @@ class PreBindPatchPlugin(Plugin):
     """Stands at preBind and writes what the PreBind plugins have noted (`framework.cycle_state`), after all of them, object by object."""
 
     extension_point = extension_points.PRE_BIND
+    leaves_to_binding: bool = False
+    """Whether annotations of the pod may go with its binding instead, where all Bind plugins write them and nothing is written to other
+    objects: one request less a pod, and nothing is left on a pod that was not bound."""
 
     @abstractmethod
     async def patch(self, changes: MetadataChanges) -> Status | None:
@@ -450,6 +523,21 @@ class CreditPlugin(Plugin):
     def may_share(self, owner: Hashable) -> bool:
         """Answer whether this plugin's answers about a row depend on nothing but that row now, for an owner that is alike to others."""
         return True
+
+    def names_placeholder(self, owner: Hashable) -> bool:
+        """Answer whether pods of this owner, alike to others, name the placeholder that they want: they may go to its node alone."""
+        return False
+
+    def named_placeholder(self, owner: Hashable) -> str | None:
+        """Return the uid of the one that they name, None while there is none, or more than one. Asked once an attempt: keep it O(1)."""
+        return None
+
+    def fits_named(self, state: CycleState, pod: PodInfo, owner: Hashable, row: int) -> bool:
+        """Answer whether a pod fits on the row of the placeholder that it names, all amounts compared, with what that holds.
+
+        It holds nothing but amounts, and nothing is hidden. Yes: this plugin's Reserve finds in the state what it reads.
+        """
+        return False
 
 
 class NextPod(msgspec.Struct, frozen=True):
@@ -498,6 +586,13 @@ class GroupRefusal(msgspec.Struct, frozen=True):
     diagnosis: Diagnosis | None = None  # of the popped pod, where there is no plan for the group but evictions may make one possible
 
 
+class Question(msgspec.Struct, frozen=True):
+    """What is asked about a member of a group. topology_key: the layer of the network in which the group has to gather, "" for none."""
+
+    group: str
+    topology_key: str = ""
+
+
 class GroupTurnPlugin(Plugin):
     """Says which pods are placed together or not at all (coscheduling.md §4). Of a profile, the first enabled one is asked.
 
@@ -519,6 +614,14 @@ class GroupTurnPlugin(Plugin):
         """Take note that the group of the popped pod was refused, and return the text of its members' conditions."""
         member = f'due to member pod "{refusal.member}" ' if refusal.member else ""
         return f'gang "{refusal.gang}" is rejected {member}with reason "{refusal.message}", {refusal.placed} placed before'
+
+    def question_of(self, pod: PodInfo) -> Question | None:
+        """Return what an explanation of this pod is about: its group, unless it goes alone (frameworkext.md §4.2)."""
+        return None
+
+    def members_of(self, question: str) -> Sequence[str]:
+        """Return the keys of all members of the group or gang of this id, wherever they are; none if there is none."""
+        return ()
 
     def blocking_member(self, pod: PodInfo) -> str:
         """Return the key of the member without which the popped pod's group cannot be placed, since its turn was refused for it; "": none.
@@ -544,6 +647,8 @@ class GroupTurnPlugin(Plugin):
 
 class BindPlugin(Plugin):
     extension_point = extension_points.BIND
+    writes_annotations: bool = False
+    """Whether its binding also writes the annotations that were left to it (`framework.cycle_state.annotations_of_binding`)."""
 
     @abstractmethod
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

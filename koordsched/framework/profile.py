@@ -25,14 +25,16 @@ from koordsched.config.extension_points import (
     ExtensionPoint,
 )
 from koordsched.framework.admission import Admission
-from koordsched.framework.cycle_state import noted_changes
+from koordsched.framework.cycle_state import annotate_with_binding, noted_changes
 from koordsched.framework.evaluation_plan import EvaluationPlan, Evaluators
 from koordsched.framework.handle import SettingsError
 from koordsched.framework.interface import (
+    RESIZE_GATE,
     AdmissionPlugin,
     BindPlugin,
     BindReservationPlugin,
     CreditPlugin,
+    FailureEventPlugin,
     FilterNodesPlugin,
     FilterPlugin,
     FindOneNodePlugin,
@@ -49,15 +51,27 @@ from koordsched.framework.interface import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    ReservationFilterPlugin,
     ReservePlugin,
+    ResizePodPlugin,
     RestrictNodesPlugin,
     ScoreNodesPlugin,
     ScorePlugin,
 )
 from koordsched.framework.plugin_metrics import MetricError
+from koordsched.framework.reservation_filters import ReservationFilters, ReservationNominatorPlugin
 from koordsched.framework.shapes import Shapes
 from koordsched.framework.status import SKIP, SKIPS, Code, Status, internal_error
-from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, SUCCESS, UNRESERVE, CycleTimings, FrameworkMetrics, Sampling
+from koordsched.framework.timings import (
+    PRE_BIND_PRE_FLIGHT,
+    PRE_BIND_RESERVATION,
+    RESIZE_POD,
+    SUCCESS,
+    UNRESERVE,
+    CycleTimings,
+    FrameworkMetrics,
+    Sampling,
+)
 from koordsched.framework.topologymanager import share_topology_manager
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_ADD
@@ -115,6 +129,9 @@ class Profile:
         def implementing(interface: type[P]) -> list[P]:
             return [plugin for plugin in at(interface.extension_point) if isinstance(plugin, interface)]
 
+        for plugin in self.made.values():
+            if isinstance(plugin, ReservationNominatorPlugin):
+                plugin.use_reservation_filters(ReservationFilters(implementing(ReservationFilterPlugin)))
         weights = {ref.name: ref.weight for ref in config.points.get("score", ())}
         self.queue_sort = implementing(QueueSortPlugin)[0]
         self.pre_enqueue = implementing(PreEnqueuePlugin)
@@ -126,11 +143,16 @@ class Profile:
         self.names_nodes = self.find_one_node is not None or self.prefer_nodes is not None
         self.pre_score = implementing(PreScorePlugin)
         self.score = [plugin for plugin in at(ScorePlugin.extension_point) if isinstance(plugin, ScoreNodesPlugin | ScorePlugin)]
+        self.failure_events = implementing(FailureEventPlugin)
         self.reserve = implementing(ReservePlugin)
+        resizing = implementing(ResizePodPlugin)
+        self.resize_pod = resizing if resizing and handle.gates[RESIZE_GATE] else []
         self.permit = implementing(PermitPlugin)
         self.pre_bind = implementing(PreBindPlugin)
         self.pre_bind_patch = implementing(PreBindPatchPlugin)
         self.bind = implementing(BindPlugin)
+        leaves = bool(self.bind and self.pre_bind_patch) and self.pre_bind_patch[0].leaves_to_binding
+        self._annotates_by_binding = leaves and all(plugin.writes_annotations for plugin in self.bind)
         self.bind_reservation = [_Binder(plugin.name, plugin.bind_reservation) for plugin in implementing(BindReservationPlugin)]
         self._post_filter_of_reservations = [plugin for plugin in self.post_filter if plugin.post_filters_reservations]
         self._pre_bind_of_reservations = [plugin for plugin in self.pre_bind if plugin.pre_binds_reservations]
@@ -142,6 +164,7 @@ class Profile:
 
         self.timings = CycleTimings(metrics, handle.clock.perf if metrics is not None else float, self.name)
         self._perf = self.timings.perf
+        self._cache = handle.cache
         self._pre_enqueue_sampling = Sampling()
         self._observe_admitted = self.timings.point(PRE_ENQUEUE.label, SUCCESS)
         plan = EvaluationPlan(
@@ -159,6 +182,7 @@ class Profile:
         at_pre_filter = at(PRE_FILTER)
         admits = any(isinstance(plugin, AdmissionPlugin) for plugin in at_pre_filter)
         self.admission = Admission(at_pre_filter, self.shapes, handle.cache, self.timings) if admits else None
+        self.limits_groups = self.admission is not None and self.admission.limits_groups
 
     @cached_property
     def helped_by_arrivals(self) -> frozenset[str]:
@@ -278,7 +302,10 @@ class Profile:
     # Reserve
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Stop at the first answer that is not success. A plugin that raises has answered with an error."""
+        """Stop at the first answer that is not success, and count a pod that is resized as what it will hold.
+
+        A plugin that raises has answered with an error.
+        """
         if not self.reserve:
             return None
         started = self._perf()
@@ -290,11 +317,27 @@ class Profile:
                 if status is not None:
                     status = _named(status, plugin, f'running Reserve plugin "{plugin.name}": ')
                     break
+            if status is None and self.resize_pod and pod.reservation is not None:
+                status = self._run_resize_pod(state, pod, node_name)
         except Exception as error:
             log.exception("Reserve failed", pod=pod.key, node=node_name)
             status = internal_error(error)
         self.timings.ended(RESERVE.label, status, started)
         return status
+
+    def _run_resize_pod(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Count the pod as what it will hold. One that takes over pods is counted as what these leave it, and goes on being so."""
+        if self._cache.pods[pod.uid].info.resources is not pod.resources:
+            return None
+        amounts: dict[str, int] = {}
+        for plugin in self.resize_pod:
+            found = self.timings.timed(plugin.name, RESIZE_POD, plugin.resize_pod)(state, pod, node_name)
+            if isinstance(found, Status):
+                return _named(found, plugin, f'running ResizePod plugin "{plugin.name}": ')
+            amounts |= found or {}
+        if amounts:
+            self._cache.resize_pod(pod.resized(amounts))
+        return None
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Undo Reserve of all plugins, in reverse order, whether or not each was run."""
@@ -354,22 +397,29 @@ class Profile:
         self.timings.ended(PRE_BIND_PRE_FLIGHT, failure if work or failure else SKIP, started)
         return work, failure
 
-    async def run_pre_bind(self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def run_pre_bind(
+        self, work: list[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str, *, by_plugin: bool = True
+    ) -> Status | None:
         """Run PreBind of the plugins that `pre_bind_work` returned, then write the annotations and labels that they have noted.
 
         The first answer that is not success ends it. Those of one object are written by the first PreBindPatch plugin that does not skip;
-        without one they are lost, which is a warning of the configuration (frameworkext.md §1.1).
+        without one they are lost, which is a warning of the configuration (frameworkext.md §1.1). by_plugin: a Bind plugin is going to
+        bind the pod; what is noted of the pod alone may be left to that.
         """
         started = self._perf()
         status = None
+        point, timed = (PRE_BIND.label, state.sampled) if pod.reservation is None else (PRE_BIND_RESERVATION, True)
         for plugin in work:
-            pre_bind = self.timings.timed_async(plugin.name, PRE_BIND.label, plugin.pre_bind) if state.sampled else plugin.pre_bind
+            pre_bind = self.timings.timed_async(plugin.name, point, plugin.pre_bind) if timed else plugin.pre_bind
             status = await pre_bind(state, pod, node_name)
             if status is not None:
                 status = _named(status, plugin, f'running PreBind plugin "{plugin.name}": ')
                 break
         if status is None:
-            for changes in noted_changes(state, pod.pod):
+            noted = noted_changes(state, pod.pod)
+            if by_plugin and self._annotates_by_binding and len(noted) == 1 and noted[0].seen is pod.pod:
+                noted = [] if annotate_with_binding(state, noted[0]) else noted
+            for changes in noted:
                 status = await self._write_metadata(state, changes)
                 if status is not None:
                     break

@@ -78,12 +78,20 @@ class RowEvaluator:
 
     def totals(self, shape: Shape, pod: PodInfo, rows: Rows) -> tuple[CycleState, NDArray[np.int64]]:
         """Return the totals of these rows, all feasible, as if no other node was; with the state that PreScore wrote to."""
+        state, scores = self.breakdown(shape, pod, rows)
+        totals = np.zeros(len(rows), np.int64)
+        for _, weighted in scores:
+            totals += weighted
+        return state, totals
+
+    def breakdown(self, shape: Shape, pod: PodInfo, rows: Rows) -> tuple[CycleState, list[tuple[str, Scores]]]:
+        """Return the same by plugin: its scores, normalised and weighted."""
         timings = self._timings
         started = timings.perf()
         state, nodes = shape.state.clone(), self._cache.select(rows)
         skipped = self._pre_score(state, pod, nodes)
         timings.prepared(PRE_SCORE.label, None, started)
-        totals = np.zeros(len(rows), np.int64)
+        found = []
         for (plugin, weight), counter in zip(shape.scorers, self._score_counters, strict=True):
             if plugin.name in skipped:
                 continue
@@ -93,9 +101,9 @@ class RowEvaluator:
             else:
                 scores = plugin.score_nodes(state, pod, nodes)
             scores = normalized(plugin, state, pod, nodes, np.zeros(len(rows), np.int64) if scores is None else scores)
-            totals += weight * checked(plugin, scores)
+            found.append((plugin.name, weight * checked(plugin, scores)))
         timings.scored = True
-        return state, totals
+        return state, found
 
     def _pre_score(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> set[str]:
         """Run PreScore of all plugins; return those whose Score is off."""

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class ShapeKey:
     """The identity of a shape: one object for equal signatures, so that looking it up hashes no strings."""
 
-    __slots__ = ("__weakref__", "is_large", "parts", "reported", "shared")
+    __slots__ = ("__weakref__", "is_large", "parts", "reported", "shared", "without_amounts")
 
     def __init__(self, parts: tuple[Hashable, ...], *, is_large: bool = False) -> None:
         self.parts = parts
         self.is_large = is_large  # its pods name so much that nothing about them may be kept longer than they are
         self.reported: dict[int, str] = {}  # by priority: the message that the waiting pods of this shape have in their conditions
         self.shared: ShapeKey | None = None  # of columns that owners of credits share, while that may find a node for these pods
+        self.without_amounts: ShapeKey | None = None  # of columns for pods that name a placeholder: `Shapes.named_row`
 
 
 class RestrictedShapeKey(ShapeKey):
@@ -79,6 +80,7 @@ class Shape:
         "apart",
         "credits",
         "custom",
+        "decides",
         "diagnosis",
         "evaluated",
         "evaluation",
@@ -103,6 +105,7 @@ class Shape:
         "state",
         "versioned",
         "versions",
+        "without_amounts",
     )
 
     def __init__(self, evaluation: Evaluation, scorers: list[tuple[ScoreNodesPlugin, int]]) -> None:
@@ -114,6 +117,8 @@ class Shape:
         self.shared = False  # `owner` and `credits` are those of the last pod
         self.shown = 0  # of shared columns: `OwnerView.stamp` of the last pod's view
         self.shown_rows: list[int] = []  # ... the rows that it changed
+        self.without_amounts = False  # as strangers see the nodes; without filters by amounts, and without that of the plugin of credits
+        self.decides = False  # ... and no filter depends on other pods but by what a placeholder of amounts alone has no part in
         self.prepared = False  # PreFilter has run and the evaluation is configured
         self.versioned: list[Plugin] = []  # those of EvaluationPlan.versioned that have versions for such pods
         self.score_versioned: list[Plugin] = []

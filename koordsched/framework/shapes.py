@@ -114,24 +114,28 @@ class Shapes:
                 return None
             found = self._keys[parts] = ShapeKey(parts, is_large=pod.names_much)
             if self.have_owners and parts[-1] is not None:
-                found.shared = self._shared_key(parts)
+                self._share_columns(found)
         if self._restricts:
             keys = self._restrictions.keys(pod)
             if keys is not None:
                 return self._restricted_key(found, keys)
         return found
 
-    def _shared_key(self, parts: tuple[Hashable, ...]) -> ShapeKey | None:
-        """Return the key of columns for all owners that are alike (`CreditPlugin.alike`), for pods that are equal otherwise."""
-        assert self._plan.credits is not None
-        alike = self._plan.credits.alike(parts[-1])
+    def _share_columns(self, key: ShapeKey) -> None:
+        """Give the key that of columns for all owners that are alike (`CreditPlugin.alike`), for pods that are equal otherwise."""
+        plugin, owner = self._plan.credits, key.parts[-1]
+        assert plugin is not None
+        alike = plugin.alike(owner)
         if alike is None:
-            return None
-        parts = (*parts[:-1], alike)
+            return
+        parts = (*key.parts[:-1], alike)
         found = self._keys.get(parts)
         if found is None:
             found = self._keys[parts] = ShapeKey(parts)
-        return found
+        if plugin.names_placeholder(owner):
+            key.without_amounts = found
+        else:
+            key.shared = found
 
     def _restricted_key(self, columns: ShapeKey, keys: RestrictionKeys | Status) -> RestrictedShapeKey:
         found = self._restricted_keys.get((columns, keys))
@@ -180,6 +184,43 @@ class Shapes:
         else:
             shape.restriction = None
         return shape
+
+    def named_row(self, pod: PodInfo) -> tuple[int, CycleState] | None:
+        """Return the row of the placeholder that the pod names, and the state that Reserve reads; None: `pre_filter` has to find out.
+
+        Nothing is hidden for that. Of a placeholder that holds amounts alone the plugin of credits compares these; what other filters say
+        of the row is in columns that all pods share which name a placeholder and are equal otherwise. To be called outside of views.
+        PluginError.
+        """
+        key, plugin = pod.shape, self._plan.credits
+        if key.__class__ is not ShapeKey or key.without_amounts is None or plugin is None:
+            return None
+        owner, cache = key.parts[-1], self._cache
+        placeholder = plugin.named_placeholder(owner)
+        row = None if placeholder is None else cache.row_of(placeholder)
+        if placeholder is None or row is None or not cache.holds_amounts_alone(placeholder):
+            return None
+        shape = self._kept.use(key.without_amounts)
+        if shape is None:
+            shape = self._new_shape(key.without_amounts)
+            shape.without_amounts = True
+        try:
+            if not shape.prepared:
+                self._prepare(shape, pod)
+            elif shape.versioned:
+                versions = [each.version(pod) for each in shape.versioned]
+                if versions != shape.versions:
+                    self._follow_versions(shape, pod, versions)
+        except BaseException:
+            shape.prepared = False
+            raise
+        if not shape.decides or shape.pre_filtered.refusal is not None or shape.pre_filtered.node_names is not None:
+            return None
+        state = shape.state.clone()
+        if not plugin.fits_named(state, pod, owner, row):
+            return None
+        self.filter(shape, pod)
+        return (row, state) if shape.evaluation.is_feasible(row) else None
 
     def shared(self, pod: PodInfo) -> Shape | None:
         """Return columns that the pod's owner of credits shares with others, with PreFilter answered; None: the pod has to have its own.
@@ -269,6 +310,16 @@ class Shapes:
                 shape.named = known
         shape.restriction = known if known.plugins else None
 
+    def versions(self, pod: PodInfo) -> object:
+        """Return what filters' answers about the pod depend on besides the node table: something else as soon as any may be another."""
+        key, owner = pod.shape, self._owner(pod)
+        if key is None:
+            return object()  # a plugin cannot say what it reads of the pod
+        versions = [plugin.version(pod) for plugin in self._plan.versioned if plugin.has_version(pod)]
+        if isinstance(key, RestrictedShapeKey):
+            versions += self._restrictions.versions(pod, key.keys)
+        return owner, self._cache.credits.version(owner), versions
+
     @property
     def pre_filter_names(self) -> list[str]:
         """Return the names of the PreFilter plugins in the order in which they run."""
@@ -297,9 +348,13 @@ class Shapes:
 
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         """Run PreFilter of all plugins and forget all verdicts and scores."""
-        plan = self._plan
-        shape.owner = self._owner(pod)
-        shape.credits = self._cache.credits.version(shape.owner)
+        plan, pre_filters = self._plan, list(self._pre_filters.values())
+        if shape.without_amounts:
+            shape.owner, shape.credits = None, 0
+            pre_filters = [entry for entry in pre_filters if plan.credits is None or entry[0].name != plan.credits.name]
+        else:
+            shape.owner = self._owner(pod)
+            shape.credits = self._cache.credits.version(shape.owner)
         shape.state = CycleState()
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]
         shape.score_versioned = [plugin for plugin in plan.score_versioned if plugin.has_score_version(pod)]
@@ -310,12 +365,17 @@ class Shapes:
         shape.apart = 0
         shape.pre_scored = False
         started = self._timings.perf()
-        shape.pre_filtered = run_pre_filter(self._pre_filters.values(), shape.state, pod, self._cache.nodes(), self._timings)
+        shape.pre_filtered = run_pre_filter(pre_filters, shape.state, pod, self._cache.nodes(), self._timings)
         self._timings.prepared(PRE_FILTER.label, shape.pre_filtered.refusal, started)
         shape.prepared = True
         if shape.pre_filtered.refusal is not None:
             return
         skipped = frozenset(shape.pre_filtered.skipped)
+        if shape.without_amounts:
+            skipped |= plan.by_amounts(shape.state, pod, skipped)
+            versioned = {plugin.name for plugin in shape.versioned if not plugin.versions_of_nodes}
+            others = plan.reading_usage - skipped
+            shape.decides = not others and versioned <= skipped
         shape.filters, reads, shape.evaluated = self._active_filters.get(skipped) or self._filters_without(skipped)
         modes = plan.scorer_modes if pod.reservation is None else plan.scorer_modes_of_reservations
         shape.evaluation.configure(reads, plan.scorer_reads, modes, plan.scorer_weights)
@@ -539,6 +599,14 @@ class Shapes:
             shape.prepared = False
             raise
 
+    def breakdown(self, shape: Shape, pod: PodInfo, rows: Rows) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return what each plugin gives these feasible rows, weighted, as if no other node was feasible; for people to look at."""
+        try:
+            return self._rows.breakdown(shape, pod, rows)[1]
+        except BaseException:
+            shape.prepared = False
+            raise
+
     def _scores_are_of_rows(self, shape: Shape) -> bool:
         """Answer whether raw scores of a row stay the same whichever other rows are feasible, as far as is known before PreScore."""
         return not self._plan.skips_by_feasible and (not shape.pre_scored or shape.feasible_dependent <= shape.score_skipped)
@@ -567,6 +635,8 @@ class Shapes:
                 with self.view(pod):
                     return self._why_infeasible(pod)
             return self._why_infeasible(pod)
+        except PluginError:  # such as an annotation that cannot be read, which the pod's condition says
+            return None
         except Exception:
             log.exception("could not find out whether a waiting pod would fit", pod=pod.key)
             return None

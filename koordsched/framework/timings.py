@@ -28,7 +28,9 @@ R = TypeVar("R")
 # What metrics show apart from the extension point that it belongs to.
 NORMALIZE = "ScoreExtensionNormalize"
 UNRESERVE = "Unreserve"
+RESIZE_POD = "ResizePod"
 PRE_BIND_PRE_FLIGHT = "PreBindPreFlight"
+PRE_BIND_RESERVATION = "PreBindReservation"  # of plugins for reserve pods, in every cycle (frameworkext.md §8)
 
 SUCCESS = "Success"
 ERROR = "Error"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
 
 MAX_WAIT_SECONDS = 15 * 60.0
+JOB_PREEMPTED, JOB_REJECTED = "JobPreemptionSuccessPlugin", "JobRejectPlugin"
+"""Koordinator's names, under which plugins reject waiting pods of a job. They say what becomes of nominations (frameworkext.md §4.1):
+evictions make room for the job, where its pods were to go; or another one of its pods was refused."""
 
 
 class WaitingPod:

@@ -178,10 +178,14 @@ to recognise an update of the pod itself), so that one answer is right for all p
 
 
 class EventHint(msgspec.Struct, frozen=True):
-    """A registered event and its queueing hint; None: always QUEUE."""
+    """A registered event and its queueing hint; None: always QUEUE.
+
+    gated: whether it may help pods that the plugin holds back at PreEnqueue; not if the plugin announces what helps them.
+    """
 
     event: ClusterEvent
     hint: HintFn | None = None
+    gated: bool = True
 
 
 class ObservedEvent(msgspec.Struct, frozen=True):

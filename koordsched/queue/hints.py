@@ -114,7 +114,8 @@ class EventSubscriptions:
         return found
 
     def _find(self, event: ClusterEvent) -> tuple[Registration, ...]:
-        if self._gating_plugin and not any(known.event.matches(event) for known in self._hints.get(self._gating_plugin, ())):
+        gating = self._hints.get(self._gating_plugin, ()) if self._gating_plugin else ()
+        if self._gating_plugin and not any(known.gated and known.event.matches(event) for known in gating):
             return ()
         found = [
             Registration(plugin, known.hint)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from koordsched.queue.events import AdmissionKey, ClusterEvent, HintFn, ObservedEvent
     from koordsched.queue.hints import Registration, Rejectors
     from koordsched.queue.inflight import InFlightEvent
-    from koordsched.queue.profile import ProbeResult, QueueMetrics
+    from koordsched.queue.profile import Findings, ProbeResult, QueueMetrics
     from koordsched.queue.queued_pod import QueuedPodInfo, UnschedulableGroup
     from koordsched.queue.sub_queues import SubQueues
 
@@ -140,13 +140,14 @@ class Mover:
                 if head is not None and not group.gating_plugin and _covers_any(scope, group, head):
                     self._move(group, HELPS, event.label, scope)
             return
+        known: Findings = {}
         for group, registrations in unschedulable.subscribed(event):
             if group.activated_at is not None and not group.rejectors.pending:
                 continue  # the attempt of its probe pod is going to see the state that the event led to
             head = group.members.peek()
             if head is None or not (scope is ALL_PODS or _covers_any(scope, group, head)):
                 continue  # None: moved together with another group since the list was made
-            if not group.one_by_one and self.gang_still_refused(group, head):
+            if not group.one_by_one and self.gang_still_refused(group, head, known):
                 continue
             outcome = FEASIBLE
             if group.one_by_one and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
@@ -189,11 +190,14 @@ class Mover:
             elif outcome is not INFEASIBLE:
                 self._activate(group, result.strategy, event.label)
 
-    def evaluate_for(self, info: QueuedPodInfo, observed: ObservedEvent) -> HintResult:
-        """Return what the hints of the pod's rejectors say of an event, for this pod alone."""
+    def evaluate_for(self, info: QueuedPodInfo, observed: ObservedEvent, *, own: bool = False) -> HintResult:
+        """Return what the hints of the pod's rejectors say of an event, for this pod alone.
+
+        own: the pod itself changed; then those count that are not for gated pods, too (`EventHint.gated`), as nothing is announced of it.
+        """
         if observed.event.is_wildcard:
             return HELPS
-        subscriptions = self._queues.registries[info.profile].subscriptions(info.rejectors.all, info.gating_plugin)
+        subscriptions = self._queues.registries[info.profile].subscriptions(info.rejectors.all, "" if own else info.gating_plugin)
         return self._evaluator.evaluate(subscriptions.matching(observed.event), info.rejectors, info.pod_info, observed)
 
     def requeue(self, info: QueuedPodInfo, strategy: QueueingStrategy, event: str) -> None:
@@ -211,7 +215,9 @@ class Mover:
         same_shape = old.shape == pod.shape and old.priority == pod.priority and not info.gated
         if same_shape and info.group is not None and info.group.by_shape == self._refused_by_shape(info):
             self._queues.exchange(info, pod)
-            if not (info.admission_plugin or info.group.admission_keys) or self._queues.group_key(info) == info.group.key:
+            # without a shape it is not known what of the pod changed, and admission may read it
+            known = pod.shape is not None and self._queues.group_key(info) == info.group.key
+            if known or not (info.admission_plugin or info.group.admission_keys):
                 self._queues.replace(info, pod)
                 info.skippable = info.group.one_by_one
                 return
@@ -456,12 +462,12 @@ class Mover:
             self._metrics.probe_skipped(info.profile)
         return found
 
-    def gang_still_refused(self, group: UnschedulableGroup, head: QueuedPodInfo) -> bool:
-        """Answer whether the pod stands for a gang that is certain to be refused again."""
+    def gang_still_refused(self, group: UnschedulableGroup, head: QueuedPodInfo, known: Findings) -> bool:
+        """Answer whether the pod stands for a gang that is certain to be refused again. known: as of `QueueProfile.group_still_refused`."""
         profile = self._queues.profiles[head.profile]
         if not profile.group_plugin or group.gating_plugin or profile.group_plugin not in group.rejectors.unschedulable:
             return False
-        if not profile.group_still_refused(head.pod_info):
+        if not profile.group_still_refused(head.pod_info, known):
             return False
         self._metrics.probe_skipped(head.profile)
         return True

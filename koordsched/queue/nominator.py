@@ -41,6 +41,7 @@ class Nominator:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self.nominations: dict[str, Nomination] = {}  # by uid; to be read only
+        self.version = 0  # counts changes
         self._nodes: dict[str, dict[str, PodInfo]] = {}  # node -> uid -> pod, in order of nomination; no empty entries
         self._beyond_amounts: dict[str, Nomination] = {}  # by uid: of pods that mean more to others than amounts
         self._index = PodIndex(cache.table)  # each pod on its nomination's row
@@ -112,6 +113,7 @@ class Nominator:
         if self.nominations:
             self.remove(pod.uid)
         if node:
+            self.version += 1
             nomination = self.nominations[pod.uid] = Nomination(pod, node)
             self._nodes.setdefault(node, {})[pod.uid] = pod
             if not takes_only_amounts(pod):
@@ -123,6 +125,7 @@ class Nominator:
         nomination = self.nominations.pop(uid, None)
         if nomination is None:
             return
+        self.version += 1
         pods = self._nodes[nomination.node]
         del pods[uid]
         if not pods:

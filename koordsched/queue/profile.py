@@ -6,7 +6,7 @@ The scheduler makes one `QueueProfile` per profile. So the queue does not import
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -35,6 +35,9 @@ INFEASIBLE: Final = ProbeOutcome.INFEASIBLE
 FEASIBLE: Final = ProbeOutcome.FEASIBLE
 NEEDS_PREEMPTION: Final = ProbeOutcome.NEEDS_PREEMPTION
 
+
+Findings = dict["Hashable", Any]
+"""What was found out while one event was looked at: what holds for all groups that wait for the same is found out once."""
 
 ProbeResult = tuple[ProbeOutcome, "Rejectors | None"]
 """The outcome of a probe, and the plugins that refuse the shape now. None: not known; then the events of all plugins are considered for
@@ -88,8 +91,10 @@ class QueueProfile(msgspec.Struct, frozen=True):
     group_plugin: str = ""
     """The plugin that says which pods are placed all together or not at all; "" for none."""
 
-    group_still_refused: Callable[[PodInfo], bool] = lambda _pod: False
-    """Answer whether it is certain that the group of this pod, which that plugin refused, would be refused again. Must be incremental."""
+    group_still_refused: Callable[[PodInfo, Findings], bool] = lambda _pod, _known: False
+    """Answer whether it is certain that the group of this pod, which that plugin refused, would be refused again. Must be incremental.
+
+    The second argument is what was found out about other groups in the same moment, and is added to."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

@@ -55,7 +55,6 @@ class QueuedPodInfo:
         "gating_message",
         "gating_plugin",
         "group",
-        "group_demand",
         "initial_attempt_timestamp",
         "key",
         "last_message",
@@ -65,6 +64,7 @@ class QueuedPodInfo:
         "popped_at",
         "probe_pod_of",
         "profile",
+        "refused_turn",
         "rejected_in_filter",
         "sequence",
         "since",
@@ -93,7 +93,7 @@ class QueuedPodInfo:
         self.rejected_in_filter = False  # only PreFilter and Filter refused it, so they refuse all pods of its shape
         self.admission_plugin = ""  # the admission plugin that refused it before any node was looked at, "" for none
         self.last_message = ""  # why the last attempt failed; kept until the next one fails
-        self.group_demand: object | None = None  # what its group asked for in a turn that was refused; for the scheduler
+        self.refused_turn: object | None = None  # what is known of the turn in which its group was refused; for the scheduler
         self.gating_plugin = ""  # the PreEnqueue plugin that refused the pod, "" for none
         self.gating_message = ""
         self.after_flush = False  # the 5-minute flush caused this attempt (metric pod_scheduled_after_flush)

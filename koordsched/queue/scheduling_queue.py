@@ -363,12 +363,12 @@ class SchedulingQueue:
         if not info.gated:
             self._queues.nominator.update(old, new)
         self._mover.update(info, new)
-        if info.group is not None and self._mover.gang_still_refused(info.group, info):
+        if info.group is not None and self._mover.gang_still_refused(info.group, info, {}):
             return
         for event in pod_update_events(old, new):
             if info.group is None:
                 return  # moved by an earlier event
-            result = self._mover.evaluate_for(info, ObservedEvent(event, old.pod, new.pod))
+            result = self._mover.evaluate_for(info, ObservedEvent(event, old.pod, new.pod), own=True)
             if result.strategy is not SKIP:
                 self._mover.requeue(info, result.strategy, event.label)
 

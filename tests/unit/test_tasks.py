@@ -152,6 +152,7 @@ MADE_ELSEWHERE = {
     "server/leadership.py: asyncio.create_task": "the elector's, whose ends its thread waits for",
     "server/leadership.py: threading.Thread": "the elector's, whose end is reported to the process with its reason, and its last words'",
     "serve/process.py: asyncio.create_task": "the process's own stages, which `_schedule` and `run` wait for",
+    "server/log_stream.py: threading.Thread": "the writer of a queued log; once it has ended, lines are written by who logs them",
     "server/serving_thread.py: threading.Thread": "the ports', whose end is reported to the process with its reason",
 }
 

@@ -24,10 +24,12 @@ import numpy as np
 
 from koordsched.config.extension_points import POST_FILTER
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
+from koordsched.framework.pod_diagnosis import FailedNodes, names_of
 from koordsched.framework.preemption.estimate import Estimator
 from koordsched.framework.preemption.rules import NOT_HELPFUL, NOTHING
 from koordsched.framework.preemption.victims_index import is_of_daemon_set, started_at
-from koordsched.framework.status import PluginError, Status, error, unschedulable
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals
+from koordsched.framework.status import Code, PluginError, Status, error, unschedulable
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
+    from koordsched.framework.pod_diagnosis import PreemptionRecord
     from koordsched.framework.preemption.estimate import CandidateEstimate, Preemptor
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex
@@ -101,7 +104,11 @@ class CandidateFinder:
         """
         search = _Search(self, preemptor, self._estimator.estimate(preemptor))
         found = search.best(enough)
-        return found if found is not None else refusal_of(preemptor.diagnosis.total_nodes, search.refusals())
+        if found is not None:
+            return found
+        if preemptor.diagnosis.preemption is not None:
+            search.note_refusals(preemptor.diagnosis.preemption, self._cache.infos)
+        return refusal_of(preemptor.diagnosis.total_nodes, search.refusals())
 
     def all(self, preemptor: Preemptor, most: int) -> list[PreemptionCandidate]:
         """Return up to `most` candidates, the best first: for extenders, which may know better."""
@@ -204,7 +211,7 @@ class _Search:
         self._finder = finder
         self._preemptor = preemptor
         self._estimate = estimate
-        self._refused: Counter[Status] = Counter()  # by rows that were simulated in vain
+        self._refused: dict[int, Status] = {}  # of rows that were simulated in vain
         self._mistake: PluginError | None = None  # the first one of a simulated row: it counts only where there is no candidate
 
     def best(self, enough: int) -> PreemptionCandidate | None:
@@ -240,11 +247,21 @@ class _Search:
 
     def refusals(self) -> Counter[Status]:
         """Return why each node that was looked at is no candidate."""
-        found = Counter(self._refused)
+        found = Counter(self._refused.values())
         found[self._finder.rules.no_victims] += self._estimate.without_victims
-        for status, count in self._estimate.refused:
-            found[status] += count
+        for status, rows in self._estimate.refused:
+            found[status] += len(rows)
         return found
+
+    def note_refusals(self, record: PreemptionRecord, infos: Sequence[NodeInfo | None]) -> None:
+        """Note by name what `refusals` counts. infos: the nodes by row."""
+        refused = [*RowRefusals.of(self._refused).groups(), *self._estimate.refused]
+        known = np.concatenate([NO_ROWS, *(rows for _, rows in refused)])
+        resolvable = [rows for status, rows in self._preemptor.diagnosis.rows_by_status() if status.code is Code.UNSCHEDULABLE]
+        rest = np.setdiff1d(np.concatenate([NO_ROWS, *resolvable]), known)
+        if len(rest):
+            refused.append((self._finder.rules.no_victims, rest))
+        record.failed_nodes = [FailedNodes(status, names_of(rows, infos)) for status, rows in refused if len(rows)]
 
     def _best_by_amounts(self) -> PreemptionCandidate | None:
         dry_run, rows = self._estimate.dry_run, self._estimate.by_amounts
@@ -279,7 +296,7 @@ class _Search:
             return None
         if isinstance(found, PreemptionCandidate):
             return found
-        self._refused[found] += 1
+        self._refused[row] = found
         return None
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
+    from koordsched.framework.pod_diagnosis import PreemptionRecord
     from koordsched.framework.preemption.rules import PreemptionRules
 
 Outcome = tuple[PostFilterResult | None, Status | None]
@@ -84,7 +85,7 @@ class PreemptionEngine:
 
         wanted: how many candidates to show to extenders, and how many are enough where all filters have to be asked.
         """
-        handle, simulation = self._handle, diagnosis.simulation
+        handle, simulation, record = self._handle, diagnosis.simulation, self._record(pod, diagnosis, 1)
         handle.preemption_metrics.attempted()
         refusal = self._missing(pod) or self._eligible(pod) or self._waits_for_victims(pod, diagnosis)
         if refusal is not None or simulation is None:
@@ -107,6 +108,8 @@ class PreemptionEngine:
         else:
             name = self._node_name(chosen.row)
             victims = {name: chosen.victims}
+        if record is not None:
+            record.made_room({pod.key: name}, victims)
         self._withdraw_lower_nominations([pod], name, victims.get(name, ()))
         rest = self.evictions.evict([pod], victims)
         mistake_text = "" if rest is None else await rest
@@ -144,9 +147,9 @@ class PreemptionEngine:
 
         Where no room can be made for all, the nominations that they have are withdrawn. Extenders are not asked.
         """
-        handle = self._handle
+        handle, diagnosis = self._handle, job.diagnosis
+        record = self._record(job.trigger, diagnosis, len(job.pods))
         handle.preemption_metrics.attempted()
-        diagnosis = job.diagnosis
         refusal = self._missing(job.trigger) or self._eligible(job.trigger)
         for pod in job.pods:
             refusal = refusal or self._waits_for_victims(pod, diagnosis if pod.uid == job.trigger.uid else None)
@@ -168,6 +171,8 @@ class PreemptionEngine:
                 if pod.uid in nominated and pod.uid != job.trigger.uid:
                     handle.nominate(pod, "")
             return CLEAR_NOMINATION, self._prefixed(room)
+        if record is not None:
+            record.made_room({pod.key: room.nodes[pod.uid] for pod in job.pods}, room.victims)
         members: dict[str, list[PodInfo]] = {}
         for pod in job.pods:
             members.setdefault(room.nodes[pod.uid], []).append(pod)
@@ -218,6 +223,13 @@ class PreemptionEngine:
         return self._rules.terminating
 
     # Parts
+
+    def _record(self, trigger: PodInfo, diagnosis: Diagnosis, pods: int) -> PreemptionRecord | None:
+        """Begin to note the attempt where that is asked for."""
+        record = diagnosis.preemption
+        if record is not None:
+            record.plugin, record.trigger, record.pods = self._rules.plugin, trigger.key, pods
+        return record
 
     def _withdraw_lower_nominations(self, preemptors: Sequence[PodInfo], name: str, victims: Iterable[PodInfo]) -> None:
         """Withdraw the nominations of pods of lower priority for the node, if they do not fit any more beside those that preempt there.

@@ -68,7 +68,7 @@ class CandidateEstimate:
         self.to_simulate: Rows = NO_ROWS
         self.unbounded: Rows = NO_ROWS  # among `to_simulate`: the dry run bounds nothing there, the preemptor sees other amounts
         self.without_victims = without_victims
-        self.refused: list[tuple[Status, int]] = []  # refusals and how many nodes give them
+        self.refused: list[tuple[Status, Rows]] = []  # refusals and the nodes that give them
 
     @property
     def possible(self) -> bool:
@@ -254,17 +254,17 @@ class _Sorting:
         codes = self._codes(self._estimate.dry_run, rows)
         if g > fit.f:
             self._refuse_short(fit.f, rows, codes)
-            codes = codes[codes <= 0]
-        count = int(_are_possible(codes).sum())
-        if count:
-            self._estimate.refused.append((self._simulation.explain(g, self._pod, code), count))
+            rows, codes = rows[codes <= 0], codes[codes <= 0]
+        refused = rows[_are_possible(codes)]
+        if len(refused):
+            self._estimate.refused.append((self._simulation.explain(g, self._pod, code), refused))
 
     def _codes(self, dry_run: DryRun, rows: Rows) -> NDArray[np.int32]:
         """Return the dry run's answers; note the rows without victims, and those whose victims do not release enough."""
         codes = dry_run.codes(rows)
         self._estimate.without_victims += int((codes == NO_VICTIM).sum())
         if self._limited:
-            self._estimate.refused.append((self._over_limit, int((codes == OVER_LIMIT).sum())))
+            self._estimate.refused.append((self._over_limit, rows[codes == OVER_LIMIT]))
         return codes
 
     def _refuse_short(self, f: int, rows: Rows, codes: NDArray[np.int32]) -> None:
@@ -273,7 +273,7 @@ class _Sorting:
         self._refuse(RowRefusals.of_codes(rows[short], codes[short], partial(self._simulation.explain, f, self._pod)))
 
     def _refuse(self, refusals: RowRefusals) -> None:
-        self._estimate.refused += [(status, len(rows)) for status, rows in refusals.groups()]
+        self._estimate.refused += refusals.groups()
 
 
 def _are_possible(codes: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import POD
 from koordsched.backoff import Backoff
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.clock import parse_rfc3339, rfc3339
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
@@ -190,13 +191,15 @@ class Evictions:
                 return ""
 
 
-class EvictionWatcher:
-    """Waits until an evicted pod is seen leaving in the cache: a PodFollower.
+class EvictionWatcher(PodFollower):
+    """Waits until an evicted pod is seen leaving in the cache.
 
     The API server answers a deletion before the watch shows it, by milliseconds, or by seconds when the watch was just ended. An attempt
     for the preemptor in between would find the victims still there and evict more pods. Deletions are seen in the order in which they were
     made, so waiting for the last victim is waiting for all of them.
     """
+
+    hides = False  # no pod of a view leaves
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -231,9 +234,6 @@ class EvictionWatcher:
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if self._awaited:
             self._changed(new.uid)
-
-    def without(self, pods: Sequence[PodInfo], row: int) -> None:
-        """Has no part in leaving."""
 
     def _changed(self, uid: str) -> None:
         awaited = self._awaited.pop(uid, None)

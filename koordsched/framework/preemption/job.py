@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from koordsched.framework.pod_diagnosis import FailedNodes, names_of
 from koordsched.framework.preemption.candidates import Released, refusal_of, refusal_with_nominated
 from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
 from koordsched.framework.preemption.job_by_amounts import EXACT_PODS, AmountsClass, JobRoom, RoomByAmounts, importance
-from koordsched.framework.row_refusals import NO_ROWS
+from koordsched.framework.row_refusals import NO_ROWS, RowRefusals
 from koordsched.framework.slots import pod_class
 from koordsched.framework.status import Status, unschedulable
 from koordsched.log import get_logger
@@ -331,5 +332,10 @@ class JobSearch:
         """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes."""
         diagnosis = self._job.diagnosis
         reasons = Counter(self._refused.values()) if everywhere is None else Counter({everywhere: resolvable_nodes(diagnosis)})
+        record = diagnosis.preemption
+        if record is not None:
+            record.placed = count
+            refused = RowRefusals.of(self._refused).groups()
+            record.failed_nodes = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in refused]
         refusal = refusal_of(diagnosis.total_nodes, reasons)
         return unschedulable(f"room can be made for {count} of {len(self._job.pods)} pods: {refusal.message}")

@@ -67,6 +67,8 @@ class VictimsIndex(PodFollower):
     many have gathered, because none comes any more, the index is dropped, and built anew if another one comes.
     """
 
+    hides = False  # placeholders are no victims
+
     def __init__(self, cache: Cache, budgets: DisruptionBudgets, rule: VictimRule = LOWER_PRIORITY) -> None:
         self.index = PodIndex(cache.table)  # as of the last `bring_up_to_date`
         self.rebuilt = 0  # how often it was built: then the groups have other numbers
@@ -150,7 +152,7 @@ class VictimsIndex(PodFollower):
             self._complete = True
             self.index.clear()
             for state in self._cache.pods.values():
-                if not state.node.shares_row:
+                if not state.node.shares_row and state.info.reservation is None:
                     self._add(state.info, state.node.row)
         noted, self._noted = self._noted, []
         for pod, row, came in noted:
@@ -161,7 +163,7 @@ class VictimsIndex(PodFollower):
         redrawn, self._redrawn = self._redrawn, {}
         for uid in redrawn:
             drawing = self._cache.pods.get(uid)
-            if drawing is not None and self._is_node(drawing.node.row):
+            if drawing is not None and drawing.info.reservation is None and self._is_node(drawing.node.row):
                 self.index.remove(drawing.node.row, drawing.info)
                 self._add(drawing.info, drawing.node.row)
         if self._allowances != self._budgets.allowances:
@@ -173,9 +175,7 @@ class VictimsIndex(PodFollower):
         request = self._cache.columns.request(self._cache.credits.freed_by(pod))
         budgets = self._budgets.covering(pod.pod)
         number = 0
-        if pod.reservation is not None:
-            number = NO_GROUP
-        elif self._rule.grouped:
+        if self._rule.grouped:
             group = self._rule.group(pod)
             number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
         self.index.add(row, pod, pod.priority, request, started_at(pod), is_of_daemon_set(pod.pod), budgets, number)
@@ -187,8 +187,9 @@ class VictimsIndex(PodFollower):
     def pod_added(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        if pod.reservation is None:
-            self._priorities[pod.priority] += 1
+        if pod.reservation is not None:
+            return
+        self._priorities[pod.priority] += 1
         if self._complete and self._is_node(row):
             self._noted.append((pod, row, True))
             if len(self._noted) > MAX_NOTED:
@@ -199,8 +200,9 @@ class VictimsIndex(PodFollower):
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
             return
-        if pod.reservation is None:
-            self._priorities[pod.priority] -= 1
+        if pod.reservation is not None:
+            return
+        self._priorities[pod.priority] -= 1
         if self._excluded:
             self._excluded.discard(pod.uid)
         if self._complete and self._is_node(row):
@@ -210,18 +212,17 @@ class VictimsIndex(PodFollower):
                 self._noted.append((pod, row, False))
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
-        if self._complete:
+        if self._complete and pod.reservation is None:
             self._noted.append((pod, row, True))
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        if new.reservation is not None:
+            return
         if self._complete and self._is_node(row):
             self._noted += ((old, row, False), (new, row, True))
-        if old.priority != new.priority and new.reservation is None:
+        if old.priority != new.priority:
             self._priorities[old.priority] -= 1
             self._priorities[new.priority] += 1
-
-    def without(self, pods: Sequence[PodInfo], row: int) -> None:
-        """Placeholders are no victims."""
 
     def _draw_changed(self, uid: str, _placeholder: str) -> None:
         if self._complete:

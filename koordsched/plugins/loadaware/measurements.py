@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched._core.load import LARGEST_AMOUNT, plain_amount
+from koordsched._core.load import LARGEST_AMOUNT, plain_amount, plain_amounts
 from koordsched.api.quantity import QuantityError, millis, nano, units
 from koordsched.clock import parse_rfc3339
 from koordsched.config.duration import DurationError, parse_nanoseconds
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from koordsched.api.core import Quantity, ResourceList
     from koordsched.api.koordinator.measurements import NodeMetric, NodeUsageMetric
     from koordsched.plugins.loadaware.thresholds import Aggregation
@@ -37,8 +35,11 @@ class MetricProblems:
         self.found[path] = f"{path}: {problem}: {shown(str(value))}"
 
 
-def amounts_of(resources: ResourceList, vector: Sequence[str], path: str, problems: MetricProblems) -> Amounts:
+def amounts_of(resources: ResourceList, vector: tuple[str, ...], path: str, problems: MetricProblems) -> Amounts:
     """Return the amounts of the vector's resources, 0 for those that are not there."""
+    plain = plain_amounts(resources, vector)
+    if plain is not None:
+        return plain
     found = []
     for name in vector:
         quantity = resources.get(name)
@@ -64,7 +65,7 @@ def _amount(name: str, quantity: Quantity | None, path: str, problems: MetricPro
 
 
 def aggregated_amounts(
-    measured: NodeUsageMetric, aggregation: Aggregation, vector: Sequence[str], node_usage: Amounts, problems: MetricProblems
+    measured: NodeUsageMetric, aggregation: Aggregation, vector: tuple[str, ...], node_usage: Amounts, problems: MetricProblems
 ) -> Amounts | None:
     """Return the statistic that is asked for; None: it was not measured, so that nothing is known but estimates.
 

@@ -7,7 +7,7 @@ here, once for all profiles whose arguments are equal.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koordsched._core.load import LoadTable, last_reported
 from koordsched.api.koordinator.priority import KoordinatorPriorityClass
@@ -34,18 +34,14 @@ NEVER = -math.inf
 class Measurement:
     """A node's metric, and how its times are meant. Shared by all profiles."""
 
-    __slots__ = ("interval", "metric", "reported_at", "update_time")
+    __slots__ = ("interval", "metric", "reported_at", "settled_before", "update_time")
 
     def __init__(self, metric: NodeMetric, reported_at: float | None, update_time: float, interval: float) -> None:
         self.metric = metric
         self.reported_at = reported_at  # status.updateTime; None: it has none, and counts as expired
         self.update_time = update_time  # the same, or where it is missing that of the metric before; NEVER: there is none
         self.interval = interval  # seconds between two reports
-
-    @property
-    def settled_before(self) -> float:
-        """The time up to which a pod must have been scheduled for the metric to know all of its use."""
-        return self.update_time - self.interval
+        self.settled_before = update_time - interval  # a pod must have been scheduled by then for the metric to know all of its use
 
 
 class NodeLoads:
@@ -58,6 +54,7 @@ class NodeLoads:
         self.thresholds = ThresholdProfiles(args, self.vector)
         self.table = self.new_table(nodes, index_attribute)
         self._includes_system = args.prod_usage_include_sys
+        self._said_before = MetricProblems()  # of what is read once more
         own = args.aggregated
         self._score_aggregation = (
             None
@@ -152,16 +149,18 @@ class NodeLoads:
     # Pods
 
     def add_pod(self, index: int, measurement: Measurement, pod: PodLoad) -> None:
-        self.table.add_pod(index, pod, *self._reported(measurement, pod.key), **_times(measurement))
+        usage, as_prod = self._reported(measurement, pod.key)
+        self.table.add_pod(index, pod, usage, as_prod, update_time=measurement.update_time, settled_before=measurement.settled_before)
 
     def remove_pod(self, index: int, measurement: Measurement, pod: PodLoad) -> None:
-        self.table.remove_pod(index, pod, *self._reported(measurement, pod.key), **_times(measurement))
+        usage, as_prod = self._reported(measurement, pod.key)
+        self.table.remove_pod(index, pod, usage, as_prod, update_time=measurement.update_time, settled_before=measurement.settled_before)
 
     def _reported(self, measurement: Measurement, key: str) -> tuple[Amounts | None, bool]:
         """Return what the metric says of a pod."""
         namespace, _, name = key.partition("/")
         found = last_reported(measurement.metric.status.pods_metric, namespace, name)
-        return (None, False) if found is None else self._usage(found, 0, MetricProblems())
+        return (None, False) if found is None else self._usage(found, 0, self._said_before)
 
     def sums(self, measurement: Measurement, pods: Iterable[PodLoad]) -> NodeLoad:
         """Return what the columns say of a node on which these pods run, for people to look at."""
@@ -169,7 +168,3 @@ class NodeLoads:
         alone.clear_node(1)
         self.set_measurement(1, measurement, None, pods, now=measurement.update_time, problems=MetricProblems(), table=alone)
         return alone.load_of(1)
-
-
-def _times(measurement: Measurement) -> dict[str, Any]:
-    return {"update_time": measurement.update_time, "settled_before": measurement.settled_before}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.kinds import NODE, NODE_METRIC
 from koordsched.api.koordinator.loads import RAW_ALLOCATABLE, RESERVE_POD, USAGE_THRESHOLDS, raw_allocatable
 from koordsched.api.koordinator.reading import Malformed
+from koordsched.cache.plugin_state import PodFollower
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.object_store import Arrival
 from koordsched.config.koordinator_args import LoadAwareSchedulingArgs
@@ -30,7 +31,7 @@ from koordsched.plugins.loadaware.thresholds import threshold_problems
 from koordsched.queue.events import ActionType, EventResource, cluster_event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from koordsched._core.load import PodLoad
     from koordsched.api.core import Node, ResourceList
@@ -68,8 +69,10 @@ class NodeEntry:
         self.pods: dict[str, tuple[PodLoad, ...]] = {}  # by uid: the pod under each NodeLoads
 
 
-class LoadState:
-    """The loads of all nodes. A `PodFollower`."""
+class LoadState(PodFollower):
+    """The loads of all nodes."""
+
+    hides = False  # loads stay what they are in simulations, and so in views of owners of credits
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -156,9 +159,6 @@ class LoadState:
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         """Loads are kept by the names of nodes."""
-
-    def without(self, pods: Sequence[PodInfo], row: int) -> None:
-        """Loads stay what they are in simulations, and so in views of owners of credits."""
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         before, after = old.pod, new.pod

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 from support.virtual_loop import clock, pytest_asyncio_loop_factories
 
 from koordsched import tasks
+from koordsched.cluster.port import TooManyRequests
 from koordsched.framework.controllers import FIRST_RETRY, LONGEST_RETRY, WorkQueue, is_enabled
 
 __all__ = ["clock", "pytest_asyncio_loop_factories"]
@@ -126,6 +128,23 @@ async def test_what_fails_is_tried_again_ever_more_rarely_and_keeps_no_other_wai
     worker.broken.add("a")
     worker.queue.add("a")
     assert await worker.for_seconds(2) == [(0, "a"), (1, "a")], "it begins anew after a success"
+    tasks.failures.clear()
+
+
+async def test_a_request_that_fails_is_a_warning_and_what_raises_otherwise_an_error_with_a_traceback() -> None:
+    queue: WorkQueue[Exception] = WorkQueue("test")
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    for error in (TooManyRequests("later, please"), ValueError("a bug")):
+        queue.add(error)
+    with capture_logs() as logs, pytest.raises(TimeoutError):
+        async with asyncio.timeout(FIRST_RETRY / 2):
+            await queue.run(fail)
+    said = [(line["log_level"], line["task"], line["err"], "exc_info" in line) for line in logs]
+    assert said == [("warning", "test", "later, please", False), ("error", "test", "ValueError('a bug')", True)]
+    assert tasks.failures["test"] == 2
     tasks.failures.clear()
 
 

@@ -116,7 +116,9 @@ def test_nodes_are_sorted_by_what_evictions_could_do_there() -> None:
     assert bench.names(found.by_amounts.tolist()) == ["n1"]
     assert len(found.to_simulate) == 0
     assert found.without_victims == 1, "n2"
-    assert found.refused == [(unschedulable("Insufficient cpu").with_plugin("NodeResourcesFit"), 1)], "n3 without its small pod"
+    (refusal,) = found.refused
+    assert refusal[0] == unschedulable("Insufficient cpu").with_plugin("NodeResourcesFit")
+    assert bench.names(refusal[1].tolist()) == ["n3"], "without its small pod"
     assert found.possible
 
 
@@ -130,7 +132,7 @@ def test_nodes_whose_victims_release_too_little_are_counted_under_the_refusal_of
     bench = Bench((1, full("all")), (2, full("half", 0, "2")), (2, full("kept", 9, "2")), (3, full("part", 0, "3")))
     found = bench.estimate(bench.preemptor("2"), {"cpu": 3500})
     assert bench.names(found.by_amounts.tolist()) == ["n1"]
-    assert [(status, count) for status, count in found.refused if count] == [(OVER_LIMIT, 2)]
+    assert [(status, len(rows)) for status, rows in found.refused if len(rows)] == [(OVER_LIMIT, 2)]
     assert found.without_victims == 0
 
 
@@ -184,8 +186,8 @@ def test_nodes_that_another_filter_refuses_whatever_pods_are_removed_are_counted
     assert len(found.to_simulate) == 0
     assert found.without_victims == 1, "n7"
     counts: Counter[str] = Counter()
-    for status, count in found.refused:
-        counts[f"{status.plugin}: {status.message}"] += count
+    for status, rows in found.refused:
+        counts[f"{status.plugin}: {status.message}"] += len(rows)
     said_of_n4 = "Closed: closed to all" if first else "NodeResourcesFit: Insufficient cpu"
     assert counts == Counter({"Closed: closed for a while": 1, "Closed: closed to all": 2}) + Counter([said_of_n4])
 

@@ -17,7 +17,7 @@ from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.meta import ObjectMeta
 from koordsched.api.podinfo import PodInfo
 from koordsched.config.types import PluginRef
-from koordsched.framework.cycle_state import CycleState, MetadataChanges, annotate, annotate_object
+from koordsched.framework.cycle_state import CycleState, MetadataChanges, annotate, annotate_object, annotations_of_binding
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.handle import Handle, SettingsError
 from koordsched.framework.interface import Plugin, PostFilterResult, PreBindPatchPlugin, PreEnqueuePlugin
@@ -302,6 +302,46 @@ async def test_what_only_others_than_the_pod_are_to_say_costs_the_pod_no_request
     writer, noting = Writing("W", []), Labelling("A", [])
     assert await profile_of(preBind=[noting, writer]).run_pre_bind([noting], CycleState(), POD, "n1") is None
     assert [changes.seen for changes in writer.written] == [NODE1]
+
+
+class Leaving(Writing):
+    leaves_to_binding = True
+
+
+class Annotating(FakeBind):
+    writes_annotations = True
+
+
+async def left_to_binding(noting: list[Late], binders: list[Plugin], annotations: dict[str, str], *, by_plugin: bool = True) -> object:
+    """Return what is left to the binding of a pod with these annotations, or what was written before it."""
+    writer, state, found = Leaving("W", []), CycleState(), pod("p")
+    for key, value in annotations.items():
+        found = found.annotation(key, value)
+    made = profile_of(preBind=[*noting, writer], bind=binders)
+    assert await made.run_pre_bind([*noting], state, found.info(), "n1", by_plugin=by_plugin) is None
+    return annotations_of_binding(state) or [changes.annotations for changes in writer.written]
+
+
+async def test_annotations_of_the_pod_alone_are_left_to_a_binding_that_writes_them() -> None:
+    noting: list[Late] = [Noting("A", [], a="1", b="2"), Noting("B", [], b="3")]
+    assert await left_to_binding(noting, [Annotating("X")], {"a": "1", "b": "2"}) == {"b": "3"}
+    assert await left_to_binding(noting, [Annotating("X")], {}) == {"a": "1", "b": "3"}
+    assert await left_to_binding(noting, [Annotating("X")], {"a": "1", "b": "3"}) == []
+
+
+async def test_what_a_binding_may_not_write_is_written_before_it() -> None:
+    """A Bind plugin or an extender that writes none may be the one that binds; a binding removes nothing; the pod comes before others."""
+    both = [{"a": "1"}]
+    assert await left_to_binding([Noting("A", [], a="1")], [Annotating("X"), FakeBind("Y")], {}) == both
+    assert await left_to_binding([Noting("A", [], a="1")], [], {}) == both
+    assert await left_to_binding([Noting("A", [], a="1")], [Annotating("X")], {}, by_plugin=False) == both
+    assert await left_to_binding([Noting("A", [], a="1", b=None)], [Annotating("X")], {"b": "2"}) == [{"a": "1", "b": None}]
+    assert await left_to_binding([NotingObjects("A", [])], [Annotating("X")], {}) == [
+        {"a": "pod"},
+        {"owner": POD.key},
+        {"a": "1"},
+        {"a": "2"},
+    ]
 
 
 async def test_nothing_is_written_when_nothing_was_noted_or_a_pre_bind_failed() -> None:

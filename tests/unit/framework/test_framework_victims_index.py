@@ -8,6 +8,10 @@ from typing import Any
 from support.builders import pod
 from support.counted import cache_of
 
+from koordsched.api.koordinator.reservations import Reservation
+from koordsched.api.koordinator.reserve_pods import reserve_pod
+from koordsched.api.meta import ObjectMeta
+from koordsched.api.podinfo import PodInfo
 from koordsched.framework.preemption.victims_index import MAX_NOTED, VictimsIndex
 
 BUDGETS: Any = SimpleNamespace(structure=0, allowances=-1, covering=lambda _pod: 0)
@@ -38,3 +42,16 @@ def test_a_pod_that_goes_after_another_came_is_noted() -> None:
     index = victims.bring_up_to_date()
     assert victims.rebuilt == 1
     assert [each.uid for each in index.lower_on(cache.nodes_by_name["n1"].row, 100, 0)] == ["b"]
+
+
+def test_a_reserve_pod_whose_amounts_change_and_that_goes_is_no_matter_of_the_index() -> None:
+    cache = cache_of("n1")
+    victims = VictimsIndex(cache, BUDGETS)
+    victims.bring_up_to_date()
+    placeholder, smaller = (PodInfo(reserve_pod(Reservation(metadata=ObjectMeta(name="r", uid="r")))) for _ in range(2))
+    cache.assume_pod(placeholder, "n1")
+    assert victims.bring_up_to_date().lower_on(cache.nodes_by_name["n1"].row, 100, 0) == []
+    cache.resize_pod(smaller)
+    cache.forget_pod("r")
+    victims.bring_up_to_date()
+    assert not victims.any_below(100)

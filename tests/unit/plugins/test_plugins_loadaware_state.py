@@ -12,7 +12,7 @@ from support.builders import node, pod
 from support.loads import START, LoadBench, load_args, metric, pod_usage, scheduled, usage
 from support.plugins import hint
 
-from koordsched._core.load import PodEstimate, plain_amount
+from koordsched._core.load import PodEstimate, plain_amount, plain_amounts
 from koordsched.clock import rfc3339
 from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
 from koordsched.plugins.loadaware.state import UNKNOWN_NODE_SECONDS
@@ -327,6 +327,13 @@ def test_profiles_that_take_turns_never_push_a_node_above_its_threshold() -> Non
 )
 def test_plain_amounts(text: Any, milli: bool, expected: int) -> None:
     assert plain_amount(text, milli) == expected
+
+
+def test_amounts_are_read_at_once_where_all_are_plain() -> None:
+    names = ("batch-cpu", "cpu", "memory")
+    assert plain_amounts({"cpu": "250m", "memory": "3Ki", "other": "x"}, names) == (0, 250, 3072)
+    assert plain_amounts({}, names) == (0, 0, 0)
+    assert plain_amounts({"cpu": "250m", "memory": "1.5"}, names) is None
 
 
 def test_estimates_are_equal_by_what_they_say() -> None:

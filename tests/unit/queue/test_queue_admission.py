@@ -266,6 +266,19 @@ def test_a_pod_that_changed_in_nothing_that_admission_reads_stays_without_a_ques
     bench.queue.check_invariants()
 
 
+def test_a_pod_without_a_shape_that_changed_is_tried_when_admission_lets_it_pass_now() -> None:
+    bench, admission = queue_of()
+    old = bench.add(of_quota("p0"), shape=None)[0]
+    bench.refuse_all("quota")
+    bench.wait_out_backoff()
+    admission.room["quota", "a"] = 1  # as if the pod asked for less
+    new = of_quota("p0").resource_version("7").info()
+    new.shape = None
+    bench.queue.update(old, new)
+    assert bench.places() == {"p0": "active"}
+    bench.queue.check_invariants()
+
+
 def test_a_pod_that_is_of_no_quota_any_more_is_tried() -> None:
     bench, admission = refused("p0")
     admission.room["quota", None] = 1

@@ -18,6 +18,7 @@ from koordsched.queue.events import (
 from koordsched.queue.hints import ALWAYS_QUEUE
 
 GROUP_ADD = cluster_event(EventResource.CUSTOM, ActionType.ADD, "podgroups.scheduling.sigs.k8s.io")
+LABELS = cluster_event(EventResource.POD, ActionType.UPDATE_POD_LABEL)
 GATES_GONE = cluster_event(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 
 
@@ -53,6 +54,17 @@ def test_only_events_of_the_gating_plugin_let_a_gated_pod_in_and_no_probe_is_ask
     bench.queue.move_all(GROUP_ADD, None, None)
     assert bench.places() == {"p": "active"}
     assert bench.profile.probed == []
+
+
+def test_a_plugin_that_announces_what_helps_its_gated_pods_need_not_announce_their_own_changes() -> None:
+    bench = Bench({"Gang": [EventHint(GROUP_ADD, gated=False), EventHint(LABELS, gated=False)]})
+    bench.profile.gates["default/p"] = "Gang"
+    (old,) = bench.add(pod("p").label("gang", "g"))
+    bench.profile.gates.clear()
+    bench.queue.move_all(GROUP_ADD, None, None)
+    assert bench.places() == {"p": "gated"}
+    bench.queue.update(old, pod("p").resource_version("7").info())
+    assert bench.places() == {"p": "active"}
 
 
 def test_a_pod_that_stays_gated_after_an_event_stays_where_it_is() -> None:

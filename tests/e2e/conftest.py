@@ -7,16 +7,20 @@ CI means that they ran.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import pytest
 from support.controlplane.binaries import Binaries, ControlPlaneUnavailable, find_or_build
 from support.controlplane.plane import ControlPlane
+from support.go_programs import BuildFailed
+from support.helm import Helm, find_or_build_helm
+
+T = TypeVar("T")
 
 
-@pytest.fixture(scope="session")
-def binaries(request: pytest.FixtureRequest) -> Binaries:
-    """etcd, kube-apiserver and, unless KUBEBUILDER_ASSETS lacks it, kube-scheduler."""
+def provide(request: pytest.FixtureRequest, find: Callable[[Mapping[str, str], Callable[[str], None]], T], what: str) -> T:
+    """Return what is found or built; without it the test is skipped, or fails where CI is set."""
     terminal = request.config.pluginmanager.get_plugin("terminalreporter")
     capture = request.config.pluginmanager.get_plugin("capturemanager")
 
@@ -26,11 +30,23 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
                 terminal.write_line(f"\n{line}", flush=True)
 
     try:
-        return find_or_build(os.environ, say)
-    except ControlPlaneUnavailable as error:
+        return find(os.environ, say)
+    except (BuildFailed, ControlPlaneUnavailable) as error:
         if os.environ.get("CI"):
-            pytest.fail(f"CI must run the e2e tests, but there is no control plane: {error}", pytrace=False)
-        pytest.skip(f"no control plane: {error}")
+            pytest.fail(f"CI must run the e2e tests, but there is no {what}: {error}", pytrace=False)
+        pytest.skip(f"no {what}: {error}")
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    """etcd, kube-apiserver and, unless KUBEBUILDER_ASSETS lacks it, kube-scheduler."""
+    return provide(request, find_or_build, "control plane")
+
+
+@pytest.fixture(scope="session")
+def helm(request: pytest.FixtureRequest) -> Helm:
+    """Helm, to render the chart with."""
+    return provide(request, find_or_build_helm, "helm")
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,11 @@ def test_of_koordinators_objects_no_more_is_allowed_than_is_needed(plane: Contro
         scheduler.patch("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r", label)
         scheduler.patch("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r/status", {"status": {"phase": "Failed"}})
         scheduler.delete("/apis/scheduling.koordinator.sh/v1alpha1/reservations/r")
+        explanations = "/apis/scheduling.koordinator.sh/v1alpha1/namespaces/default/scheduleexplanations"
+        rest.create(explanations, example(SCHEDULE_EXPLANATION) | {"metadata": {"name": "why"}})
+        scheduler.patch(f"{explanations}/why/status", {"status": {"failedMessage": "because"}})
+        assert not allowed(lambda: scheduler.patch(f"{explanations}/why", label))
+        scheduler.delete(f"{explanations}/why")
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}}
         scheduler.create(f"{PODS}/p/eviction", eviction)
         for forbidden in (

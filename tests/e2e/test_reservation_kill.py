@@ -3,6 +3,9 @@
 Each death has a node of its own, of 2 CPUs: a Reservation of 1 there, for an owner of 0.6, and strangers of 1, 1 and 0.4. What is right at
 the end is plain: the owner is on the node and linked; one of the large strangers is, since the other one fits only into what is reserved;
 the small one is where the Reservation was used up by its first owner, and waits where what is left is kept for more owners.
+
+Of a Reservation that takes over pods (pre-allocation): two of 0.6 run there, and it holds 1.6, so that it needs both. Then 0.4 are left of
+it and 0.4 are free: one of two strangers of 0.4 is on the node.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ OF_THE_RESERVATION, OF_ITS_OWNER = "the Reservation", "its owner"
 EACH = int(os.environ.get("KOORDSCHED_KILLS", "1"))  # kills at each step
 SETTLING_SECONDS = 20
 RESERVED, OWNERS, LARGE, SMALL = 1000, 600, 1000, 400  # milli-CPUs
+TAKING_OVER = 1600  # held by a Reservation that takes over two pods as large as owners
+NODE = 2000
 
 
 class Death(NamedTuple):
@@ -39,12 +44,20 @@ class Death(NamedTuple):
 LIFE = (
     Death(OF_THE_RESERVATION, Step("a node is chosen, nothing written", "patch", "reservations/status", carried_out=False)),
     Death(OF_THE_RESERVATION, Step("reserved", "patch", "reservations/status", carried_out=True)),
-    Death(OF_ITS_OWNER, Step("owner chosen", "patch", "pods", carried_out=False)),
-    Death(OF_ITS_OWNER, Step("annotation written", "patch", "pods", carried_out=True)),
-    Death(OF_ITS_OWNER, Step("annotation written, about to bind", "bind", "pods", carried_out=False)),
+    Death(OF_ITS_OWNER, Step("owner chosen", "bind", "pods", carried_out=False)),
     Death(OF_ITS_OWNER, Step("bound", "bind", "pods", carried_out=True)),
     Death(OF_ITS_OWNER, Step("bound, its status not written", "patch", "reservations/status", carried_out=False)),
     Death(OF_ITS_OWNER, Step("succeeded", "patch", "reservations/status", carried_out=True)),
+)
+
+
+PRE_ALLOCATION = (
+    Step("pods are chosen, nothing written", "patch", "pods", carried_out=False),
+    Step("one of two pods is written", "patch", "pods", carried_out=True),
+    Step("both pods are written", "patch", "pods", carried_out=True, before=1),
+    Step("both pods are written, about to be Available", "patch", "reservations/status", carried_out=False),
+    Step("Available", "patch", "reservations/status", carried_out=True),
+    Step("its owners are in the status", "patch", "reservations/status", carried_out=True, before=1),
 )
 
 
@@ -58,22 +71,25 @@ class Life(NamedTuple):
         return f"{self.name}-{kind}"
 
 
-def create_reservation(rest: Rest, life: Life) -> None:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": f"{RESERVED}m"}}}
+def create_reservation(rest: Rest, life: Life, reserved: int = RESERVED, **more: Any) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": f"{reserved}m"}}}
     spec = {
         "owners": [{"labelSelector": {"matchLabels": {"app": life.name}}}],
         "ttl": "0s",
         "allocateOnce": life.once,
         "allocatePolicy": "Restricted",
         "template": {"spec": {"schedulerName": "default-scheduler", "containers": [container], "nodeSelector": {"of": life.name}}},
+        **more,
     }
     body = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": life.name}, "spec": spec}
     rest.create(RESERVATIONS, body)
 
 
-def create_pod(rest: Rest, life: Life, kind: str, milli: int, **metadata: Any) -> None:
+def create_pod(rest: Rest, life: Life, kind: str, milli: int, node: str = "", **metadata: Any) -> None:
+    """node: where it runs already."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": f"{milli}m"}}}
     spec = {"schedulerName": "default-scheduler", "containers": [container], "nodeSelector": {"of": life.name}}
+    spec |= {"nodeName": node} if node else {}
     rest.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": life.pod(kind), **metadata}, "spec": spec})
 
 
@@ -106,13 +122,13 @@ def assert_nothing_is_sold_twice(rest: Rest) -> None:
             given.setdefault(json.loads(link)["uid"], []).append(amount)
     for each in rest.get(RESERVATIONS)["items"]:
         name, phase, owners = each["metadata"]["name"], each.get("status", {}).get("phase"), given.get(each["metadata"]["uid"], [])
-        assert sum(owners) <= RESERVED, f"{name} gave more than it has"
-        assert len(owners) <= 1, f"the owners of {name}: there is one pod only that may be"
+        reserved = milli(each["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+        assert sum(owners) <= reserved, f"{name} gave more than it has"
         assert phase != "Succeeded" or owners, f"{name} has succeeded without an owner"
         if phase == "Available":
             node = each["status"]["nodeName"]
-            taken[node] = taken.get(node, 0) + RESERVED - sum(owners)
-    assert {node: milli for node, milli in taken.items() if milli > 2 * RESERVED} == {}
+            taken[node] = taken.get(node, 0) + reserved - sum(owners)
+    assert {node: milli for node, milli in taken.items() if milli > NODE} == {}
 
 
 def die(deaths: Deaths, rest: Rest, death: Death, life: Life) -> None:
@@ -194,5 +210,71 @@ def test_a_reservation_survives_a_kill_at_every_step(plane: ControlPlane, tmp_pa
         for life in lives:
             await_small(rest, life)
             assert shown(running, life) == ({} if life.once else {life.name: [life.pod("owner")]})
+        assert_nothing_is_sold_twice(rest)
+        deaths.end(running)
+
+
+def pre_allocate(deaths: Deaths, rest: Rest, step: Step, life: Life, before: list[Life]) -> None:
+    """Let the process die at a step of a Reservation that takes over two pods, once it has ended what its predecessors began."""
+    create_node(rest, life.name, "2", of=life.name)
+    for number in range(2):
+        create_pod(rest, life, f"runs-{number}", OWNERS, node=life.name, labels={"app": life.name})
+    running = deaths.start()
+    running.await_readiness()
+    await_taken_over(rest, before)
+    how = {"preAllocation": True, "preAllocationPolicy": {"enableMultiple": True}}
+    deaths.die_at(step, running, lambda: create_reservation(rest, life, TAKING_OVER, **how))
+    assert_nothing_is_sold_twice(rest)
+
+
+def not_taken_over(rest: Rest, life: Life) -> list[str]:
+    """Return what a Reservation that takes over pods, and these, are that they must not be."""
+    found = reservation(rest, life)
+    pods = [rest.get(f"{PODS}/{life.pod(f'runs-{number}')}")["metadata"] for number in range(2)]
+    status, uids = found.get("status", {}), sorted(meta["uid"] for meta in pods)
+    links = [json.loads(meta.get("annotations", {}).get(LINK, "{}")).get("uid") for meta in pods]
+    seen = {
+        "node": (status.get("nodeName"), life.name),
+        "links": (links, [found["metadata"]["uid"]] * 2),
+        "phase": (status.get("phase"), "Available"),
+        "owners": (sorted(each["uid"] for each in status.get("currentOwners", [])), uids),
+        "allocated": (milli(status.get("allocated", {}).get("cpu", "0")), 2 * OWNERS),
+    }
+    return [f"{life.name}: {name} is {is_so}, not {ought}" for name, (is_so, ought) in seen.items() if is_so != ought]
+
+
+def await_taken_over(rest: Rest, lives: list[Life]) -> None:
+    with suppress(AssertionError):
+        until(lambda: not any(not_taken_over(rest, life) for life in lives), SETTLING_SECONDS)
+    assert [text for life in lives for text in not_taken_over(rest, life)] == []
+
+
+def are_answered(rest: Rest, pods: list[str]) -> bool:
+    """Answer whether each of the pods is on a node or was refused."""
+    nodes = nodes_of_pods(rest)
+    return all(nodes[name] or reason(rest, name) for name in pods)
+
+
+def test_a_pre_allocation_survives_a_kill_at_every_step(plane: ControlPlane, tmp_path: Path) -> None:
+    rest = plane.rest()
+    lives: list[Life] = []
+    with dying(plane, tmp_path, PROFILE) as deaths:
+        for number in range(EACH):
+            for place, step in enumerate(PRE_ALLOCATION):
+                life = Life(f"takes-{place}-{number}", once=False)
+                pre_allocate(deaths, rest, step, life, lives)
+                lives.append(life)
+        running = deaths.start()
+        await_taken_over(rest, lives)
+        for life in lives:
+            for number in range(2):
+                create_pod(rest, life, f"small-{number}", SMALL)
+        for life in lives:
+            names = [life.pod(f"small-{number}") for number in range(2)]
+            until(partial(are_answered, rest, names))
+            assert sorted(nodes_of_pods(rest)[name] for name in names) == ["", life.name]
+            assert {name: sorted(pods) for name, pods in shown(running, life).items()} == {
+                life.name: [life.pod("runs-0"), life.pod("runs-1")]
+            }
         assert_nothing_is_sold_twice(rest)
         deaths.end(running)

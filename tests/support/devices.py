@@ -17,9 +17,10 @@ from koordsched.framework.cycle_state import CycleState, noted_changes
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.status import Status
 from koordsched.framework.topologymanager import NumaAffinity, share_topology_manager
+from koordsched.plugins.deviceshare.check import device_state
 from koordsched.plugins.deviceshare.layouts import device_manifest
 from koordsched.plugins.deviceshare.plugin import DeviceShare
-from koordsched.plugins.deviceshare.state import DeviceState, device_state
+from koordsched.plugins.deviceshare.state import DeviceState
 from support.builders import NodeBuilder, PodBuilder, pod
 from support.plugins import WatchingBench
 
@@ -148,7 +149,7 @@ class DeviceBench(WatchingBench):
 
     def minors(self, uid: str) -> Minors:
         """Return what is kept of the pod: minors by type."""
-        held = self.state.pod(uid)
+        held = self.state.held_by(uid)
         return {} if held is None else {kind: [one.minor for one in devices] for kind, devices in held.allocations.items()}
 
     def marked_since(self, end: int) -> set[str]:

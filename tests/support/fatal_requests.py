@@ -23,12 +23,13 @@ from support.served import TIMEOUT
 
 
 class Step(NamedTuple):
-    """The request that is the process's last."""
+    """The request that is the process's last. before: how many such requests pass first; 0 where it is not carried out."""
 
     name: str
     verb: str
     resource: str
     carried_out: bool
+    before: int = 0
 
 
 class Fatal(Weather):
@@ -38,15 +39,19 @@ class Fatal(Weather):
         super().__init__(Random(1))
         self.met = threading.Event()
         self._step: Step | None = None
+        self._passing = 0
 
     def arm(self, step: Step) -> None:
         self.met.clear()
         self.black_holes = set() if step.carried_out else {step.verb}
-        self._step = step
+        self._step, self._passing = step, step.before
 
     def fault_of(self, asked: Asked) -> Fault | None:
         step = self._step
         if step is None or asked != (step.verb, step.resource):
+            return None
+        if self._passing:
+            self._passing -= 1
             return None
         self._step = None
         self.met.set()

@@ -13,11 +13,17 @@ from koordsched.scheduler.scheduler import Scheduler
 
 EVENTS = {
     ("Warning", "FailedScheduling", "Scheduling"): r".+",
+    ("Warning", "FailedScheduling-Reservation", "Scheduling"): r"0/\d+ reservations are available: .*",
     ("Normal", "Scheduled", "Binding"): r"Successfully assigned (\S+/)?\S+ to \S+",
     ("Normal", "Preempted", "Preempting"): r"Preempted by pod \S+ on node \S+",
     ("Warning", "InvalidDevice", "Scheduling"): r".+",
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
     ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidNodeLoad", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidExpiration", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidOperatingMode", "Scheduling"): r".+: .+",
+    ("Warning", "PreAllocationAllocatesOnce", "Scheduling"): r".+",
+    ("Warning", "QuotaOverUsed", "Revoking"): r".+",
     ("Warning", "InvalidGang", "Scheduling"): r".+: .+",
     ("Warning", "InvalidTopology", "Scheduling"): r"spec.networkTopologySpec: .+; .+",
     ("Warning", "InvalidElasticQuota", "Scheduling"): r".+: .+",
@@ -27,6 +33,7 @@ EVENTS = {
 REASONS = {"Unschedulable", "SchedulerError", "SchedulingGated"}
 LONGEST = {
     "scheduler_pod_scheduling_sli_duration_seconds": 1e9,  # of virtual time, as the next
+    "scheduler_pod_scheduling_duration_seconds": 1e9,
     "scheduler_permit_wait_duration_seconds": 1e9,
     "scheduler_preemption_goroutines_duration_seconds": 1e9,
 }

@@ -55,7 +55,10 @@ class Running(NamedTuple):
 
     def debug(self, path: str) -> tuple[int, str]:
         """Ask for what the plain port does not answer."""
-        return secure_get(self.secure, path)
+        return ask_secure(self.secure, path)
+
+    def put(self, path: str, body: str) -> tuple[int, str]:
+        return ask_secure(self.secure, path, put=body)
 
     def await_readiness(self) -> None:
         self.process.wait_until(self.served.ready, TIMEOUT)
@@ -108,13 +111,15 @@ def _scheduled(rest: Rest, name: str) -> dict[str, str]:
     return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
 
-def secure_get(port: int, path: str) -> tuple[int, str]:
-    """Ask a scheduler on loopback over its secure port, whose certificate it signed itself; status 0 without an answer."""
+def ask_secure(port: int, path: str, *, put: str | None = None) -> tuple[int, str]:
+    """GET, or PUT a body, at a scheduler's secure port on loopback, whose certificate it signed itself; status 0 without an answer."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=context, timeout=TIMEOUT) as answer:
+        data, method = (None, "GET") if put is None else (put.encode(), "PUT")
+        request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", data, method=method)
+        with urllib.request.urlopen(request, context=context, timeout=TIMEOUT) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         return refusal.code, refusal.read().decode()

@@ -68,7 +68,8 @@ def requested(pod: Mapping[str, Any]) -> dict[str, int]:
     total = dict.fromkeys(RESOURCES, 0) | {"pods": 1}
     for container in pod["spec"]["containers"]:
         for each, quantity in container["resources"].get("requests", {}).items():
-            total[each] += amount(each, quantity)
+            if each in total:
+                total[each] += amount(each, quantity)
     return total
 
 

@@ -35,7 +35,11 @@ from koordsched.queue.nominator import Nominator
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.context import Informers
 from koordsched.scheduler.cycle import Cycle
+from koordsched.scheduler.explanations.decision_log import DecisionLog
+from koordsched.scheduler.explanations.log_queue import LogQueue
+from koordsched.scheduler.explanations.switches import DebugSwitches
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
+from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.origins import LivePods
 
 EMPTY_CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -118,19 +122,17 @@ class NodeSearch:
     """What a scheduling cycle does until it has a node, without a scheduler around it."""
 
     def __init__(self, cache: Cache, nominator: Nominator, random: random.Random) -> None:
-        context: Any = SimpleNamespace(cache=cache, random=random, queue=SimpleNamespace(nominator=nominator))
+        switches, nothing = DebugSwitches(Flags()), LogQueue("", 0, 0, RealClock())
+        explanations: Any = SimpleNamespace(switches=switches, decisions=DecisionLog(switches, cache, nothing), attempts=None)
+        context: Any = SimpleNamespace(cache=cache, random=random, queue=SimpleNamespace(nominator=nominator), metrics=Metrics())
         failures: Any = None
-        self._cycle = Cycle(context, failures, LivePods({}, {}))
+        self._cycle = Cycle(context, failures, LivePods({}, {}), explanations=explanations)
 
     def find(self, profile: Profile, pod: PodInfo) -> tuple[CycleState, str | Diagnosis]:
         """Return the cycle's state with the node's name, or with the reasons why there is none."""
         info: Any = None
         attempt = Attempt(info, pod, profile, 0.0)
-        if profile.shapes.have_owners:
-            with profile.shapes.view(pod):
-                found = self._cycle.find_node(attempt)
-        else:
-            found = self._cycle.find_node(attempt)
+        found = self._cycle.find_for_owner(attempt) if profile.shapes.have_owners else self._cycle.find_node(attempt)
         assert not isinstance(found, ExtenderQuestion)
         return attempt.state.clone(), found
 

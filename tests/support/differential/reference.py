@@ -23,7 +23,7 @@ from support.differential.binder import attend
 from support.differential.choosing import Json
 from support.differential.objects import address, create
 from support.differential.storage import claims_of
-from support.live import secure_get
+from support.live import ask_secure
 
 TIMEOUT_SECONDS = 30.0
 PREEMPTION_SECONDS = 5.0
@@ -93,7 +93,7 @@ class ReferenceScheduler:
         flags += [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
         self._process = self._plane.spawn(name, [str(executable), *flags, *own_flags, "-v=2", "--vmodule=schedule_one=10"])
         self._read = self._process.log.stat().st_size  # of earlier ones
-        self._process.wait_until(lambda: secure_get(port, ready_path)[0] == 200, TIMEOUT_SECONDS)
+        self._process.wait_until(lambda: ask_secure(port, ready_path)[0] == 200, TIMEOUT_SECONDS)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from churn.checks import forgotten, overcommitted, together
-from churn.growth import growth_an_hour, slope
+from churn.growth import growth_an_hour, rise, slope
 from churn.mutator import Due
 from churn.quiescence import unexplained
 from churn.shapes import SHAPES, pod
@@ -38,6 +38,12 @@ def test_only_the_second_half_says_whether_memory_grows() -> None:
     assert growth_an_hour(range(8), warming_up) == 0
     assert growth_an_hour(range(8), growing) == 60
     assert growth_an_hour(range(6), growing[:6]) is None
+
+
+def test_a_third_is_warm_up_of_which_growth_is_not_counted() -> None:
+    assert rise(range(9), [50, 80, 95, 100, 100, 100, 100, 100, 100]) == 0
+    assert rise(range(9), [50, 80, 95, 100, 101, 102, 103, 104, 105]) == pytest.approx(5)
+    assert rise(range(5), [50, 80, 100, 100, 105]) is None
 
 
 def test_pods_that_exclude_each_other_are_seen_on_one_node() -> None:

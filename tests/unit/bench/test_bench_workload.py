@@ -12,7 +12,7 @@ from side_by_side.competitors import profiles_for, usual
 from side_by_side.cpus import cpu_annotations
 from side_by_side.gpus import half_annotations, joint_annotations
 from side_by_side.reservations import link
-from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, nodes, pending_pods, prerequisites
+from side_by_side.workload import BOUND, THEMES, Workload, bound_pods, namespaces, nodes, pending_pods, prerequisites, reports
 
 from koordsched.api.koordinator.device_annotations import device_allocations
 from koordsched.api.quantity import value
@@ -150,6 +150,43 @@ def test_pods_of_quotas_have_quotas_with_room_below_parents() -> None:
     assert set(used.values()) == {2}
     assert len(used) == 100
     assert all(parent_of[parent_of[name]] == "" for name in used)
+
+
+def test_the_charts_whole_profile_is_what_plain_pods_are_scheduled_under() -> None:
+    load = Workload(theme="koordinator", nodes=3, pods=2)
+    assert [pod["spec"] for pod in pods("koordinator", nodes=3, pods=2)] == [pod["spec"] for pod in pods("plain", nodes=3, pods=2)]
+    assert [item.name for item in namespaces(load)] == ["koordinator-system"]
+    assert Counter(item.path.rpartition("/")[2] for item in [*prerequisites(load), *reports(load)]) == {
+        "clusterroles": 1,
+        "clusterrolebindings": 1,
+        "nodemetrics": 3,
+    }
+    (profile,) = profiles_for("koordinator")["profiles"]
+    assert profile["schedulerName"] == "default-scheduler"
+    enabled = {each["name"] for point in profile["plugins"].values() for each in point["enabled"]}
+    assert {"LoadAwareScheduling", "NodeNUMAResource", "DeviceShare", "Reservation", "Coscheduling", "ElasticQuota"} <= enabled
+    assert usual("koordinator", {"KOORDINATOR_ASSETS": "/somewhere"}) == ["kube-scheduler", "koord-scheduler", "ours", "null"]
+    assert usual("koordinator", {}) == ["kube-scheduler", "ours", "null"]
+
+
+def test_a_start_with_all_objects_differs_from_one_without_in_nothing_else() -> None:
+    whole, bare = (Workload(theme=f"koordinator-{which}", nodes=10, bound=20, pods=1) for which in ("objects", "bare"))
+    assert nodes(whole) == nodes(bare)
+    assert bound_pods(whole) == bound_pods(bare)
+    assert reports(bare) == []
+    made = Counter(item.path.rpartition("/")[2] for item in [*prerequisites(whole), *reports(whole)])
+    assert made - Counter(item.path.rpartition("/")[2] for item in prerequisites(bare)) == {
+        "clusternetworktopologies": 1,
+        "elasticquotas": 1000,
+        "devices": 10,
+        "reservations": 20,
+        "nodemetrics": 10,
+    }
+    quotas = {item.name: item.body["metadata"]["labels"] for item in prerequisites(whole) if item.path.endswith("/elasticquotas")}
+    assert all(pod.body["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] in quotas for pod in bound_pods(whole))
+    assert all(labels.get("quota.scheduling.koordinator.sh/parent", "tree-0") in quotas for labels in quotas.values())
+    on_first = {pod.name for pod in bound_pods(whole) if pod.body["spec"]["nodeName"] == "node-0"}
+    assert {each["name"] for each in reports(whole)[0].body["status"]["podsMetric"]} == on_first
 
 
 def test_reservations_are_available_on_all_nodes_with_room_for_all_their_owners() -> None:

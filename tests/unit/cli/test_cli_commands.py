@@ -119,8 +119,8 @@ def test_help_has_a_line_for_every_flag_with_its_default(capsys: pytest.CaptureF
     lines = Ran(capsys, "--help").out.splitlines()
     named = [word for line in lines if line.startswith(("  -", "      --")) for word in line.split()[:2] if word.startswith("--")]
     assert sorted(name.removesuffix("[=raw]") for name in named) == sorted(f"--{name}" for name in FLAGS)
-    assert [" ".join(line.split()) for line in lines if "--sync-hard-timeout" in line] == [
-        "--sync-hard-timeout TIME how long a new leader waits for it (default 1m0s) [has no effect]"
+    assert [" ".join(line.split()) for line in lines if "--log-flush-frequency" in line] == [
+        "--log-flush-frequency TIME longest time between writes (default 5s) [has no effect]"
     ]
 
 

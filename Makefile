@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side serving-load churn mutate differential fuzz controlplane clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up serving-load churn soak mutate differential fuzz controlplane clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -87,11 +87,17 @@ bench: .venv/.ready ## the benchmarks of bench/, as a table
 side-by-side: .venv/.ready ## ours, kube-scheduler and a null binder drain the same backlog on a real API server (ARGS="--rate 300")
 	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side $(ARGS)
 
+start-up: .venv/.ready ## from the start of the process to the first decision, with all of Koordinator's objects and without (ARGS="--repeat 3")
+	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side.start_up $(ARGS)
+
 serving-load: .venv/.ready ## a backlog is drained without and with a load on all endpoints of the ports (ARGS="--pods 5000 --rate 50")
 	PYTHONPATH=bench:tests .venv/bin/python -m serving_load $(ARGS)
 
 churn: .venv/.ready ## pods and nodes come and go for half an hour on a real API server that fails (ARGS="--minutes 30")
 	PYTHONPATH=bench:tests .venv/bin/python -m churn $(ARGS)
+
+soak: .venv/.ready ## all that Koordinator's plugins know comes and goes for an hour, and is recounted each minute (ARGS="--minutes 60")
+	PYTHONPATH=bench:tests .venv/bin/python -m soak $(ARGS)
 
 mutate: .venv/.ready ## change the sources in small ways and count what no test notices (ARGS="--sample 300 --seed 1")
 	PYTHONPATH=bench:tests .venv/bin/python -m mutate $(ARGS)
@@ -107,7 +113,7 @@ fuzz: .venv/.ready ## property tests with free seeds, round after round (ROUNDS=
 		env -u CI .venv/bin/pytest -m hypothesis --ignore tests/e2e --numprocesses 2 -q --hypothesis-seed=$$seed $(ARGS) || exit 1; \
 	done
 
-controlplane: .venv/.ready ## etcd, kube-apiserver and kube-scheduler for e2e tests and benchmarks, built once (needs Go)
+controlplane: .venv/.ready ## etcd, kube-apiserver, kube-scheduler and Helm for e2e tests and benchmarks, built once (needs Go)
 	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build
 
 clean: ## remove the environments and all that was built

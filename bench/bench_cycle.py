@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from clusters import cluster, different_pod, identical_pod
+from clusters import Searching, cluster, different_pod, identical_pod
 from support.world import NoCluster, World
 
 from koordsched.api.podinfo import PodInfo
-from koordsched.config import SchedulerConfiguration, empty_config
+from koordsched.config import empty_config
 from koordsched.config.flags import parse_flags
 from koordsched.scheduler.binding_tasks import BindingTasks
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
@@ -23,7 +23,7 @@ from koordsched.scheduler.scheduler import Dependencies, Scheduler
 ROUNDS = 2000
 
 
-def place_each(benchmark: Any, world: World, make: Callable[[World], PodInfo], rounds: int = ROUNDS) -> None:
+def place_each(benchmark: Any, world: Searching, make: Callable[[Searching], PodInfo], rounds: int = ROUNDS) -> None:
     """Time the algorithm alone: signing comes before it and assuming after it, as in a cycle."""
     state: dict[str, Any] = {}  # the pod of this round, and its node once there is one
 
@@ -48,22 +48,24 @@ def bench_algorithm_pods_that_all_differ_5000_nodes(benchmark: Any) -> None:
 
 
 def bench_pop_to_assumed_identical_pods_5000_nodes(benchmark: Any) -> None:
-    asyncio.run(pop_to_assumed(benchmark, cluster(5_000), empty_config()))
+    asyncio.run(_on_plain_nodes(benchmark, cluster(5_000)))
 
 
-async def pop_to_assumed(benchmark: Any, world: World, config: SchedulerConfiguration) -> None:
-    """Time queue.pop and the whole scheduling cycle, with metrics, Reserve, Permit and the start of the binding task."""
-    scheduler = Scheduler(config, Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
+async def _on_plain_nodes(benchmark: Any, world: World) -> None:
+    scheduler = Scheduler(empty_config(), Dependencies(NoCluster(), world.clock, world.random, parse_flags([])))  # type: ignore[arg-type]
     for info in world.cache.nodes_by_name.values():
         assert info.node is not None
         scheduler.cache.set_node(info.node)
-    profile = scheduler.profiles["default-scheduler"]
+    await pop_to_assumed(benchmark, scheduler)
+
+
+async def pop_to_assumed(benchmark: Any, scheduler: Scheduler) -> None:
+    """Time queue.pop and the whole scheduling cycle, with metrics, Reserve, Permit and the start of the binding task."""
+    signing = SchedulerSigning(scheduler)
 
     def setup() -> None:
         _stop_binding(scheduler)
-        info = identical_pod(world)
-        info.shape = profile.shapes.key(info)
-        scheduler.queue.add(info)
+        scheduler.queue.add(identical_pod(signing))
 
     def schedule() -> None:
         info = scheduler.queue.pop()
@@ -73,6 +75,16 @@ async def pop_to_assumed(benchmark: Any, world: World, config: SchedulerConfigur
     benchmark.pedantic(schedule, setup=setup, rounds=ROUNDS, warmup_rounds=200)
     _stop_binding(scheduler)
     await asyncio.sleep(0)
+
+
+class SchedulerSigning(NamedTuple):
+    """Gives pods their shapes as a whole scheduler does."""
+
+    scheduler: Scheduler
+
+    def signed(self, pod: PodInfo) -> PodInfo:
+        pod.shape = self.scheduler.profiles["default-scheduler"].shapes.key(pod)
+        return pod
 
 
 def _stop_binding(scheduler: Scheduler) -> None:

@@ -22,7 +22,7 @@ from support.world import Setup, World
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import PartitionDemand
 from koordsched._core.device_filter import filter_devices, score_devices
-from koordsched.plugins.deviceshare.state import device_state
+from koordsched.plugins.deviceshare.check import device_state
 
 NODES = 5_000
 REQUESTS = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,16 +43,8 @@ class WrittenCluster:
 
     max_silence = 1e9
 
-    def __init__(self) -> None:
-        layout = CpuLayout.parse("2x1x16x2")
-        names = [f"node-{i:05d}" for i in range(NODES)]
-        self._items: dict[Kind, list[bytes]] = {
-            NODE: [msgspec.json.encode(node_body(i, name)) for i, name in enumerate(names)],
-            POD: [msgspec.json.encode(pod_body(i, names[i % NODES])) for i in range(PODS)],
-            NODE_RESOURCE_TOPOLOGY: [
-                msgspec.json.encode(with_version(topology_manifest(name, layout, 1 << 38), i)) for i, name in enumerate(names)
-            ],
-        }
+    def __init__(self, items: Mapping[Kind, list[bytes]]) -> None:
+        self._items = items
         self._decoders: dict[Kind, KindDecoder] = {}
         self._pages: dict[tuple[Kind, int, int], bytes] = {}
 
@@ -79,6 +71,19 @@ class WrittenCluster:
 
     async def get(self, ref: Ref) -> Object:
         raise NotFound(ref.name)
+
+
+def written() -> dict[Kind, list[bytes]]:
+    """Return 5,000 nodes with topologies, and 50,000 pods on them."""
+    layout = CpuLayout.parse("2x1x16x2")
+    names = [f"node-{i:05d}" for i in range(NODES)]
+    return {
+        NODE: [msgspec.json.encode(node_body(i, name)) for i, name in enumerate(names)],
+        POD: [msgspec.json.encode(pod_body(i, names[i % NODES])) for i in range(PODS)],
+        NODE_RESOURCE_TOPOLOGY: [
+            msgspec.json.encode(with_version(topology_manifest(name, layout, 1 << 38), i)) for i, name in enumerate(names)
+        ],
+    }
 
 
 def with_version(body: dict[str, Any], i: int) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def bench_taking_in_and_checking(benchmark: Any) -> None:
 
 async def measure() -> dict[str, float]:
     """Return the largest gaps in ms, and CPU: in seconds, and of a full round of the standing check as a share of a core."""
-    cluster = WrittenCluster()
+    cluster = WrittenCluster(written())
     cluster.prepare(2_500)
     random_ = random.Random(1)
     scheduler = Scheduler(load_config_object(CONFIG), Dependencies(cluster, RealClock(), random_, Flags()))  # type: ignore[arg-type]

@@ -37,8 +37,8 @@ from koordsched.api.koordinator.nodes import NUMA_TOPOLOGY_POLICY, node_policy
 from koordsched.api.koordinator.policies import AllocateStrategy, CpuBindPolicy, NumaTopologyPolicy
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation.decoding import decode
+from koordsched.plugins.deviceshare.check import device_state
 from koordsched.plugins.deviceshare.layouts import device_manifest
-from koordsched.plugins.deviceshare.state import device_state
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.node_topology import read_options
 from koordsched.plugins.nodenumaresource.state import numa_state

@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from support.builders import NodeBuilder, PodBuilder, node, pod
-from support.world import Setup, World
+from support.world import NodeSearch, Setup, World
 
 from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation.decoding import decode
+from koordsched.cache.cache import Cache
 from koordsched.framework.handle import Handle
+from koordsched.framework.profile import Profile
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
 from koordsched.plugins.nodenumaresource.node_topology import read_options
 from koordsched.plugins.nodenumaresource.state import numa_state
@@ -59,12 +61,29 @@ def describe_nodes(handle: Handle, nodes: int) -> None:
         numa.set_options(name, read_options(described))
 
 
-def identical_pod(world: World) -> PodInfo:
+class Signing(Protocol):
+    """What gives pods their shapes."""
+
+    def signed(self, pod: PodInfo, /) -> PodInfo: ...
+
+
+class Searching(Signing, Protocol):
+    """What pods find a node on: a world, or a whole scheduler."""
+
+    @property
+    def cache(self) -> Cache: ...
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def search(self) -> NodeSearch: ...
+
+
+def identical_pod(world: Signing) -> PodInfo:
     """Return one more pod of always the same shape, signed, as it comes out of the queue."""
     return world.signed(fresh(pod("web").cpu("500m").memory("512Mi")).info())
 
 
-def different_pod(world: World) -> PodInfo:
+def different_pod(world: Signing) -> PodInfo:
     """Return a pod whose requests, tolerations and selector no other pod has."""
     index = next(_serial)
     made = pod("job").cpu(f"{100 + index}m").memory(f"{256 + index}Mi").tolerates("dedicated", f"team-{index}", operator="Equal")

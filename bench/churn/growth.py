@@ -1,4 +1,4 @@
-"""Whether memory grows: the slope of a line through what was measured in the second half, when caches are full and pools are warm."""
+"""Whether memory grows: the slope of a line through what was measured when caches are full and pools are warm."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     middle = sum(x for x, _ in points) / len(points)
     spread = sum((x - middle) ** 2 for x, _ in points)
     return sum((x - middle) * y for x, y in points) / spread if spread else 0.0
+
+
+def rise(minutes: Sequence[float], mebibytes: Sequence[float]) -> float | None:
+    """Return by how many percent it grew from the end of the warm-up, the first third, to the end; None: too short a run."""
+    third = -(-len(minutes) // 3)
+    points = list(zip(minutes[third:], mebibytes[third:], strict=True))
+    if len(points) < FEWEST:
+        return None
+    middle = sum(mib for _, mib in points) / len(points)
+    grown = slope(points) * (points[-1][0] - points[0][0])
+    return 100 * grown / (middle - grown / 2)
 
 
 def growth_an_hour(minutes: Sequence[float], mebibytes: Sequence[float]) -> float | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from support.controlplane.rest import Rest
 from support.live import Running
 
 from churn.cluster import PODS, Json
-from churn.mutator import Mutator
 
 REST_TIMEOUT = 180.0  # on a busy machine: pods back off for ten seconds, some again, and a client for as long after faults
 CALM_SECONDS = 3.0
@@ -25,7 +24,15 @@ class Restless(Exception):
         self.unexplained = unexplained
 
 
-def come_to_rest(rest: Rest, mutator: Mutator) -> list[Json]:
+class Controllers(Protocol):
+    """Does what controllers of the cluster would."""
+
+    def attend(self) -> None: ...
+
+    def collect(self, listed: list[Json], /) -> int: ...
+
+
+def come_to_rest(rest: Rest, mutator: Controllers) -> list[Json]:
     """Return the pods as they are once nothing has happened for some seconds. Restless."""
     deadline = time.monotonic() + REST_TIMEOUT
     before, since = None, time.monotonic()

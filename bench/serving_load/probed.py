@@ -35,13 +35,22 @@ class Lags(msgspec.Struct):
     own_mean_ms: float = 0.0
     own_max_ms: float = 0.0
     own_over_ms: dict[str, int] = {}
-    thread_cpu_seconds: dict[str, float] = {}  # over the whole run, by the thread's name
+    thread_cpu_seconds: dict[str, float] = {}  # since the first look, by the thread's name
 
 
 def waited_for_a_cpu() -> float:
     """Return for how many seconds this thread has been ready and not running, as the kernel counts it."""
     _, waited, _ = Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()
     return int(waited) / NANO
+
+
+def cpu_of_threads() -> dict[str, float]:
+    """Return the CPU seconds of each thread by its name and id."""
+    return {
+        f"{thread.name} {thread.ident}": time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+        for thread in threading.enumerate()
+        if thread.ident is not None
+    }
 
 
 class Probed(Process):
@@ -59,6 +68,7 @@ class Probed(Process):
         none = {f"{MILLI * late:g}": 0 for late in LATE}
         self._lags = lags = Lags(over_ms=dict(none), own_over_ms=dict(none))
         total = own_total = 0.0
+        before: dict[str, float] = {}
         while True:
             waited, due = waited_for_a_cpu(), time.perf_counter() + PERIOD
             await asyncio.sleep(PERIOD)
@@ -70,12 +80,10 @@ class Probed(Process):
             lags.looks += 1
             lags.mean_ms, lags.max_ms = MILLI * total / lags.looks, max(lags.max_ms, MILLI * late)
             lags.own_mean_ms, lags.own_max_ms = MILLI * own_total / lags.looks, max(lags.own_max_ms, MILLI * own)
-            if lags.looks % THREADS_EVERY == 0:
-                lags.thread_cpu_seconds |= {
-                    f"{thread.name} {thread.ident}": round(time.clock_gettime(time.pthread_getcpuclockid(thread.ident)), 2)
-                    for thread in threading.enumerate()
-                    if thread.ident is not None
-                }
+            if lags.looks == 1:
+                before = cpu_of_threads()
+            elif lags.looks % THREADS_EVERY == 0:
+                lags.thread_cpu_seconds |= {name: round(cpu - before.get(name, 0.0), 2) for name, cpu in cpu_of_threads().items()}
             for limit in LATE:
                 lags.over_ms[f"{MILLI * limit:g}"] += late > limit
                 lags.own_over_ms[f"{MILLI * limit:g}"] += own > limit

@@ -2,7 +2,8 @@
 
     PYTHONPATH=bench:tests python -m side_by_side --nodes 5000 --pods 5000
 
-- `workload.py`     nodes and pods, `cpus.py` and `gpus.py` those with CPUs of their own and with devices; `filling.py` creates them
+- `workload.py`     nodes and pods, `cpus.py` and `gpus.py` those with CPUs of their own and with devices, `koordinator.py` all that
+                    Koordinator's whole profile looks at; `filling.py` creates them
 - `competitors.py`  how each competitor is started and asked for its metrics; `null_binder.py` is the one that does not schedule
 - `race.py`         one run of one competitor on a control plane of its own; `bindings.py` sees when pods become bound;
                     `wire.py` and `machine.py` what the kernel counts

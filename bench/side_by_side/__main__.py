@@ -19,7 +19,7 @@ import koordsched
 import side_by_side
 from side_by_side.competitors import COMPETITORS, able, usual
 from side_by_side.figures import Figures, figures, medians
-from side_by_side.race import RaceError, race
+from side_by_side.race import Race, RaceError, race
 from side_by_side.table import table
 from side_by_side.workload import KOORDINATORS, PREEMPTION, THEMES, Workload
 
@@ -58,10 +58,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parsed
 
 
-def one_run(binaries: Binaries, name: str, load: Workload) -> Figures:
+def one_run(binaries: Binaries, name: str, load: Workload, kind: type[Race] = Race) -> Figures:
     say(f"{name}: starting a control plane")
     try:
-        return figures(race(binaries, COMPETITORS[name], load, lambda line: say(f"{name}: {line}")), load)
+        return figures(race(binaries, COMPETITORS[name], load, lambda line: say(f"{name}: {line}"), kind), load)
     except RaceError as error:
         raise RaceError(f"{name}: {error}") from None
 

@@ -17,7 +17,7 @@ from support.differential.koordinator.koord_scheduler import VARIABLE, executabl
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus, gangs, gpus, quotas, reservations
+from side_by_side import cpus, gangs, gpus, koordinator, quotas, reservations
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
 from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
@@ -74,7 +74,7 @@ class Null(NamedTuple):
 def ours(plane: ControlPlane, load: Workload) -> Ours:
     """Our scheduler with its defaults, which are kube-scheduler's: one profile of in-tree plugins; and the plugin that a theme is about."""
     config = write_config(plane.folder, kubeconfig_of(plane), **profiles_for(load.theme))
-    served, line = command("--config", config, *gangs.flags(load.theme))
+    served, line = command("--config", config, *flags_for(load.theme))
     return Ours(line, served)
 
 
@@ -85,11 +85,13 @@ def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
 def koord_scheduler(plane: ControlPlane, load: Workload) -> KubeScheduler:
     """Koordinator's scheduler, configured as ours, with its plugin Reservation besides: its other plugins need that."""
     config = write_config(plane.folder, kubeconfig_of(plane, ADMIN), **profiles_for(load.theme, "Reservation"))
-    return _built_on_kube_scheduler(plane, executable(os.environ), config, "--port=0", *gangs.flags(load.theme))
+    return _built_on_kube_scheduler(plane, executable(os.environ), config, "--port=0", *flags_for(load.theme))
 
 
 def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
     """Return what a configuration says besides its connection: the plugin that a theme is about, and what it needs, beside the defaults."""
+    if theme in koordinator.CHART:
+        return {"profiles": [{**koordinator.profile(), "schedulerName": SCHEDULER_NAME}]}
     if theme == QUOTA:
         return {"profiles": [{"schedulerName": SCHEDULER_NAME, **quotas.PROFILE}]}
     if theme in gangs.SIZES:
@@ -98,6 +100,10 @@ def profiles_for(theme: str, *needed: str) -> dict[str, Any]:
     plugin = {CPUSET: cpus.PLUGIN, GPU: gpus.PLUGIN, JOINT: gpus.PLUGIN, **reserved}.get(theme)
     enabled = [] if plugin is None else [{"name": name} for name in dict.fromkeys((plugin, *needed))]
     return {"profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}]} if enabled else {}
+
+
+def flags_for(theme: str) -> tuple[str, ...]:
+    return koordinator.FLAGS if theme in koordinator.CHART else gangs.flags(theme)
 
 
 def _built_on_kube_scheduler(plane: ControlPlane, program: Path, config: Path, *flags: str) -> KubeScheduler:
@@ -133,6 +139,6 @@ def able(theme: str) -> list[str]:
 
 
 def usual(theme: str, environ: Mapping[str, str]) -> list[str]:
-    """Return who takes part unless others are named: koord-scheduler where only it can do the theme, and only if it is there."""
-    asked = theme in KOORDINATORS and VARIABLE in environ
+    """Return who takes part unless others are named: koord-scheduler where a theme is about its plugins, and only if it is there."""
+    asked = theme in {*KOORDINATORS, *koordinator.CHART} and VARIABLE in environ
     return [name for name in able(theme) if asked or name != KOORD_SCHEDULER]

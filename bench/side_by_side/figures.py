@@ -17,7 +17,7 @@ from side_by_side.workload import Workload
 
 STEADY = (0.1, 0.9)  # from this part of the pods bound to that
 OWN_BYTES = ("koord_scheduler_api_sent_bytes_total", "koord_scheduler_api_received_bytes_total")
-NOT_THE_COMPETITORS = ("POST pods", "GET events", "LIST events", "GET /metrics")  # this program's own
+NOT_THE_COMPETITORS = ("POST pods", "GET events", "LIST events", "GET /metrics", "PATCH nodemetrics/status")  # this program's own
 MILLI, MIB = 1e3, 1 << 20
 NOTHING = Usage(0.0, 0, 0)
 

@@ -23,13 +23,14 @@ from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process, Usage
 
 from koordsched.clock import RealClock
-from koordsched.cluster.apiserver import ConnectionSettings, connect
+from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, connect
 from koordsched.scenario.live.client import Client
 from side_by_side import workload
 from side_by_side.bindings import BoundWatch
 from side_by_side.competitors import Competitor, Entrant
 from side_by_side.exposition import REQUESTS, counter, request_key
 from side_by_side.filling import CREATE_TIMEOUT, create, create_all, create_at_rate
+from side_by_side.koordinator import KOORDINATOR, report_for_ever
 from side_by_side.machine import busy_seconds, own_seconds
 from side_by_side.wire import connected, exchanged
 from side_by_side.workload import Workload
@@ -96,7 +97,7 @@ class Race:
     async def run(self) -> Run:
         async with await Client.of_dict(msgspec.json.decode(self._plane.kubeconfig().text())) as client:
             await self._fill(client)
-            following = asyncio.create_task(self._watch.follow(client, await self._watch.now(client)))
+            following = asyncio.create_task(self._beside(client, await self._watch.now(client)))
             try:
                 return await self._measured(client, following)
             finally:
@@ -106,13 +107,29 @@ class Race:
     async def _fill(self, client: Client) -> None:
         load = self._load
         begun = time.monotonic()
+        await create_all(client, workload.namespaces(load))
         await create_all(client, workload.prerequisites(load))
         await create_all(client, workload.nodes(load))
         await create_all(client, workload.bound_pods(load))
+        await create_all(client, workload.reports(load))
+        await self._before_pending(client)
         if not load.rate:
             await create_all(client, workload.pending_pods(load))
         self._say(f"created the objects in {time.monotonic() - begun:.0f} s")
         await asyncio.sleep(REST_SECONDS)
+
+    async def _beside(self, client: Client, version: str) -> None:
+        """Do what goes on for ever beside the competitor: the benchmark's own watch, from a version on, and node agents' reports."""
+        await asyncio.gather(self._watch.follow(client, version), self._report())
+
+    async def _report(self) -> None:
+        """Do for ever what node agents do beside the competitor, if the theme has them."""
+        if self._load.theme == KOORDINATOR:
+            server = await self._connect()
+            try:
+                await report_for_ever(server, workload.node_names(self._load))
+            finally:
+                await server.close()
 
     async def _measured(self, client: Client, following: asyncio.Task[None]) -> Run:
         """Start the competitor and read what it takes until all is done."""
@@ -163,10 +180,17 @@ class Race:
         """Let a competitor that runs begin; return when that was."""
         return time.monotonic()
 
-    async def _arrive(self) -> Mapping[str, float]:
+    async def _before_pending(self, client: Client) -> None:
+        """Do what comes before the pending pods are created; nothing here."""
+
+    async def _connect(self) -> ApiServer:
+        """Return a connection for what this process does while the competitor is measured."""
         kubeconfig = self._plane.kubeconfig().write(self._plane.folder / "admin.kubeconfig")
         settings = ConnectionSettings(kubeconfig=str(kubeconfig), qps=-1, request_timeout=CREATE_TIMEOUT)
-        server = await connect(settings, RealClock(), Random())
+        return await connect(settings, RealClock(), Random())
+
+    async def _arrive(self) -> Mapping[str, float]:
+        server = await self._connect()
         try:
             return await create_at_rate(server, workload.pending_pods(self._load), self._load.rate)
         finally:

@@ -4,20 +4,23 @@ A theme says what else pods ask for, as scheduler_perf's workloads of the same n
 unimportant pods, and each pending one needs the room of three of them: there are as many pending pods as nodes at most. With `cpuset`
 (`cpus.py`) pods want CPUs of their own, with `gpu` and `gpu-joint` (`gpus.py`) parts of GPUs or GPUs with an interface near them, with
 `quota` (`quotas.py`) they belong to quotas, with `gang`, `gang-of-3` and `gang-topology` (`gangs.py`) to gangs; with `reservation` and
-`reservation-strangers` (`reservations.py`) Reservations are there, for them or for others; kube-scheduler has none of these.
+`reservation-strangers` (`reservations.py`) Reservations are there, for them or for others; kube-scheduler has none of these. The themes of
+`koordinator.py` have plain pods, and what Koordinator's whole profile looks at.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
 
 from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.quota_definitions import QUOTA_NAME
-from side_by_side import cpus, gangs, gpus, quotas, reservations
+from side_by_side import cpus, gangs, gpus, koordinator, quotas, reservations
 from side_by_side.gangs import GANG, GANG_OF_3, TOPOLOGY
 from side_by_side.gpus import GPU, JOINT
+from side_by_side.koordinator import BARE, CHART, OBJECTS
 from side_by_side.quotas import QUOTA
 
 SCHEDULER_NAME = "default-scheduler"
@@ -32,7 +35,7 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREEMPTION, CPUSET = "preemption", "cpuset"
 KOORDINATORS = (CPUSET, GPU, JOINT, QUOTA, GANG, GANG_OF_3, TOPOLOGY, reservations.OWNERS, reservations.STRANGERS)
 """That only Koordinator's plugins can do."""
-THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS)
+THEMES = ("plain", "spread", "anti-affinity", "preferred-affinity", PREEMPTION, *KOORDINATORS, *CHART)
 VICTIMS = 4  # on each node
 SMALL_ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 VICTIM, IMPORTANT = {"cpu": "900m", "memory": "500Mi"}, {"cpu": "3000m", "memory": "500Mi"}
@@ -65,6 +68,11 @@ class Item(msgspec.Struct, frozen=True):
     status: bool = False
 
 
+def namespaces(workload: Workload) -> list[Item]:
+    """Return those that objects are in, and that there are not anyway."""
+    return [_item(*koordinator.namespace())] if workload.theme in CHART else []
+
+
 def prerequisites(workload: Workload) -> list[Item]:
     """Return what pods and nodes refer to, and what the scheduler is to be allowed besides."""
     if workload.theme == CPUSET:
@@ -79,30 +87,51 @@ def prerequisites(workload: Workload) -> list[Item]:
         network = (gangs.topology(),) if workload.theme == TOPOLOGY else ()
         return [_item(path, body) for path, body in (*gangs.rights(), *network, *gangs.pod_groups(workload.theme, workload.pods))]
     if workload.theme in {reservations.OWNERS, reservations.STRANGERS}:
-        made = reservations.reservations(workload.nodes)
-        reserved = [Item(body["metadata"]["name"], reservations.PATH, body, status=True) for body in made]
-        return [*(_item(path, body) for path, body in reservations.rights()), *reserved]
+        return [*(_item(path, body) for path, body in reservations.rights()), *_reservations(workload)]
+    if workload.theme in CHART:
+        made = list(koordinator.rights())
+        if workload.theme != OBJECTS:
+            return [_item(path, body) for path, body in made]
+        made += [gangs.topology(), *koordinator.quotas(), *(gpus.device(node) for node in node_names(workload))]
+        return [*(_item(path, body) for path, body in made), *_reservations(workload)]
     if workload.theme == PREEMPTION:
         return [_item(*_priority_class(PRIORITY_CLASS, IMPORTANCE))]
     return []
 
 
 def nodes(workload: Workload) -> list[Item]:
-    room = {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM, GPU: gpus.ROOM, JOINT: gpus.ROOM}.get(workload.theme, ROOM)
-    if workload.theme == TOPOLOGY:
-        return [_item(NODES_PATH, _node(number, room, gangs.labels(number))) for number in range(workload.nodes)]
-    labels = gpus.LABELS if workload.theme in {GPU, JOINT} else {}
-    return [_item(NODES_PATH, _node(number, room, labels)) for number in range(workload.nodes)]
+    with_gpus = workload.theme in {GPU, JOINT, OBJECTS, BARE}
+    room = gpus.ROOM if with_gpus else {PREEMPTION: SMALL_ROOM, CPUSET: cpus.ROOM}.get(workload.theme, ROOM)
+    labels = gpus.LABELS if with_gpus else {}
+    in_network = workload.theme in {TOPOLOGY, OBJECTS, BARE}
+    domains = [gangs.labels(number) if in_network else {} for number in range(workload.nodes)]
+    return [_item(NODES_PATH, _node(number, room, labels | domains[number])) for number in range(workload.nodes)]
+
+
+def reports(workload: Workload) -> list[Item]:
+    """Return the NodeMetrics, to be created last: they are news only for a few minutes."""
+    if workload.theme not in {koordinator.KOORDINATOR, OBJECTS}:
+        return []
+    now = time.time()
+    made = [
+        koordinator.node_metric(node, number, now, [f"{BOUND}{pod}" for pod in range(number, workload.bound, workload.nodes)])
+        for number, node in enumerate(node_names(workload))
+    ]
+    return [Item(body["metadata"]["name"], koordinator.METRICS, body, status=True) for body in made]
 
 
 def bound_pods(workload: Workload) -> list[Item]:
     """Return the pods that are there from the beginning, spread evenly over the nodes."""
     if workload.theme == PREEMPTION:
         return [_item(PODS_PATH, _victim(number, node_name(number % workload.nodes))) for number in range(VICTIMS * workload.nodes)]
-    return [
-        _item(PODS_PATH, _pod(f"{BOUND}{number}", number % workload.sizes, {"nodeName": node_name(number % workload.nodes)}))
+    made = [
+        _pod(f"{BOUND}{number}", number % workload.sizes, {"nodeName": node_name(number % workload.nodes)})
         for number in range(workload.bound)
     ]
+    if workload.theme in {OBJECTS, BARE}:
+        for number, body in enumerate(made):
+            body["metadata"]["labels"] |= {QUOTA_NAME: koordinator.leaf_of(number)}
+    return [_item(PODS_PATH, body) for body in made]
 
 
 def pending_pods(workload: Workload) -> list[Item]:
@@ -172,6 +201,15 @@ def _victim(number: int, node: str) -> dict[str, Any]:
 
 def node_name(number: int) -> str:
     return f"node-{number}"
+
+
+def node_names(workload: Workload) -> list[str]:
+    return [node_name(number) for number in range(workload.nodes)]
+
+
+def _reservations(workload: Workload) -> list[Item]:
+    made = reservations.reservations(node_names(workload))
+    return [Item(body["metadata"]["name"], reservations.PATH, body, status=True) for body in made]
 
 
 def _item(path: str, body: dict[str, Any]) -> Item:

@@ -159,8 +159,10 @@ class Coscheduling(
 
     def group_turn(self, pod: PodInfo) -> Sequence[GangTurn] | None:
         gang = self._gangs.of(pod.uid)
-        if gang is None or self._gangs.why_incomplete(gang, pod.key):
+        if gang is None:
             return None
+        if self._gangs.why_incomplete(gang, pod.key):
+            return self.turn_of_one(gang, pod) if gang.goes_alone(self._policy) else None
         turns: list[GangTurn] = []
         for each in self._gangs.in_group(gang.group):
             needed = each.needed(self._policy)

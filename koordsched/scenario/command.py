@@ -29,7 +29,7 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:
-    """Run the scenarios on the backend; a line for each goes to `out` as it ends, mistakes of the files to `err`."""
+    """Run the scenarios on the backend; a line for each goes to `out` as it ends, mistakes of the files and details to `err`."""
     try:
         plans, mistakes = plan_scenarios(options)
     except InputError as mistake:
@@ -46,6 +46,8 @@ def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: Text
 
     def report(result: ScenarioResult) -> None:
         print(result.line, file=out, flush=True)
+        if result.details:
+            print(*result.details, sep="\n", file=err, flush=True)
 
     try:
         results = run_scenarios(asked, backend, report)

@@ -5,7 +5,7 @@ A step that cannot be done or does not come true raises `ScenarioFailed`; its te
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import assert_never
 
 import msgspec
@@ -25,7 +25,11 @@ POLL_SECONDS = 0.1
 
 
 class ScenarioFailed(Exception):
-    """A scenario did not go as it says."""
+    """A scenario did not go as it says. details: lines that help to find out why, such as the end of the scheduler's log."""
+
+    def __init__(self, text: str, details: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.details = tuple(details)
 
 
 class PlannedScenario(msgspec.Struct, frozen=True):
@@ -42,6 +46,7 @@ class ScenarioResult(msgspec.Struct, frozen=True):
     name: str
     failure: str = ""
     skipped: str = ""
+    details: tuple[str, ...] = ()  # of the failure
 
     @property
     def line(self) -> str:
@@ -77,7 +82,7 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
     try:
         backend.run(launch, script)
     except ScenarioFailed as failure:
-        return ScenarioResult(scenario.name, str(failure))
+        return ScenarioResult(scenario.name, str(failure), details=failure.details)
     except SettingsError as mistake:
         raise BackendError(str(mistake)) from None
     return ScenarioResult(scenario.name)

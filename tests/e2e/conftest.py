@@ -1,4 +1,4 @@
-"""Gives e2e tests one real control plane a session, emptied before each test.
+"""Gives e2e tests one real control plane a session, emptied before each test; the report of one that fails has the ends of logs.
 
 Without the programs and without Go to build them these tests are skipped and say so; where CI is set they fail instead, so that a green
 CI means that they ran.
@@ -7,7 +7,7 @@ CI means that they ran.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TypeVar
 
 import pytest
@@ -17,6 +17,17 @@ from support.go_programs import BuildFailed
 from support.helm import Helm, find_or_build_helm
 
 T = TypeVar("T")
+SHOWN_LINES = 60
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the ends of the logs of what a failed test has started, while they are there."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("plane")
+    if report.when == "call" and report.failed and isinstance(plane, ControlPlane):
+        report.sections += [(f"log of {name}", text) for name, text in sorted(plane.logs(SHOWN_LINES).items())]
+    return report
 
 
 def provide(request: pytest.FixtureRequest, find: Callable[[Mapping[str, str], Callable[[str], None]], T], what: str) -> T:

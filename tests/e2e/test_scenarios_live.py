@@ -44,21 +44,27 @@ def kubeconfig(plane: ControlPlane, tmp_path: Path) -> Path:
     return plane.kubeconfig().write(tmp_path / "kubeconfig")
 
 
-def failed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what was said but PASS and SKIP; the count must say that something was played."""
-    *lines, count = capsys.readouterr().out.splitlines()
+def play(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
+    """Play scenarios, and see that none fails and that one was played at least. The report of a failure has what `test` says of it."""
+    code = main(["test", *arguments])
+    said = capsys.readouterr()
+    request.node.add_report_section("call", "details of failures", said.err)
+    *lines, count = said.out.splitlines() or [""]
+    failures = [line for line in lines if not line.startswith(("PASS ", "SKIP "))]
+    assert (code, failures) == (0, [])
     assert not count.startswith("0 passed"), lines
-    return [line for line in lines if not line.startswith(("PASS ", "SKIP "))]
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
-def test_scenarios_hold_with_our_scheduler(kubeconfig: Path, file: Path, ours: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["test", "--kubeconfig", str(kubeconfig), "--scheduler-command", ours, str(file)])
-    assert (code, failed(capsys)) == (0, [])
+def test_scenarios_hold_with_our_scheduler(
+    kubeconfig: Path, file: Path, ours: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(request, capsys, "--kubeconfig", str(kubeconfig), "--scheduler-command", ours, str(file))
 
 
 @pytest.mark.parametrize("file", KUBES_TOO, ids=lambda file: file.stem)
-def test_scenarios_hold_with_kube_scheduler(kubeconfig: Path, file: Path, binaries: Binaries, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scenarios_hold_with_kube_scheduler(
+    kubeconfig: Path, file: Path, binaries: Binaries, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = KUBES.format(program=shlex.quote(str(binaries.kube_scheduler)))
-    code = main(["test", "--kubeconfig", str(kubeconfig), "--against", "kube-scheduler", "--scheduler-command", command, str(file)])
-    assert (code, failed(capsys)) == (0, [])
+    play(request, capsys, "--kubeconfig", str(kubeconfig), "--against", "kube-scheduler", "--scheduler-command", command, str(file))

@@ -71,9 +71,13 @@ class LiveBackend:
             await self._look(api, cluster)
             await script(cluster)
             cluster.check()
-        except ClusterError as error:
-            await _end(cluster)
-            raise ScenarioFailed(f"end: expected the scheduler to run, seen {error.message}") from None
+        except (ClusterError, ScenarioFailed) as failure:
+            try:
+                details = await cluster.details()
+            finally:
+                await _end(cluster)
+            text = f"end: expected the scheduler to run, seen {failure.message}" if isinstance(failure, ClusterError) else str(failure)
+            raise ScenarioFailed(text, details) from None
         except BaseException:
             await _end(cluster)
             raise

@@ -17,13 +17,14 @@ from koordsched.scenario.live.admission import KOORDINATOR_CLASSES, corrections,
 from koordsched.scenario.live.api import Json, ScenarioApi
 from koordsched.scenario.live.clearing import CreatedObjects, about, clear, take_over
 from koordsched.scenario.live.process import SchedulerProcess
-from koordsched.scenario.observation import contains
+from koordsched.scenario.observation import contains, state
 
 SETTLE_SECONDS = 0.3
 """How long a scheduler on the same machine takes to hear of an object and to try a pod, and then some."""
 
 SERVICE_ACCOUNT = unstructured_kind("v1", "ServiceAccount")
 ADMITTED_WITHIN = 5.0
+SHOWN_EVENTS = 30
 POLL_SECONDS = 0.1
 
 
@@ -124,6 +125,26 @@ class LiveCluster:
     async def http(self, path: str) -> HttpAnswer:
         return await self._own().get(path)
 
+    async def details(self) -> list[str]:
+        """Return what may explain a failure: where pods are, the last events about what was made, the end of the scheduler's log."""
+        lines = []
+        try:
+            for pod in await self._api.list(POD):
+                if pod["metadata"].get("uid") in self._created.uids:
+                    made = pod["metadata"].get("creationTimestamp")
+                    lines.append(f"  pod {pod['metadata']['namespace']}/{pod['metadata']['name']}, created {made}: {state(pod)}")
+            events = [event for event in await self._api.list(EVENT) if about(event) in self._created.uids]
+            for event in sorted(events, key=_time_of)[-SHOWN_EVENTS:]:
+                named = event.get("regarding") or event.get("involvedObject") or {}
+                text = event.get("note") or event.get("message")
+                lines.append(f"  event {_time_of(event)} {event.get('reason')} of {named.get('kind')} {named.get('name')}: {text}")
+        except ClusterError as error:
+            lines.append(f"  the cluster does not say more: {error.message}")
+        if self._scheduler is not None:
+            lines.append("  the end of the scheduler's log:")
+            lines += [f"    {line}" for line in self._scheduler.log_tail()]
+        return lines
+
     def check(self) -> None:
         """Raise ClusterError when the scheduler has ended by itself."""
         if self._scheduler is not None:
@@ -186,3 +207,9 @@ class LiveCluster:
             await self._create(ref, body)
         except AlreadyExists:
             return
+
+
+def _time_of(event: Json) -> str:
+    """Return when an event was last seen, as far as it says."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

@@ -34,6 +34,7 @@ END_WITHIN = 10.0
 POLL_SECONDS = 0.1
 ANSWER_WITHIN = aiohttp.ClientTimeout(total=10.0)
 SHOWN_LINES, SHOWN_BYTES = 3, 8192
+TAIL_LINES, TAIL_BYTES = 60, 1 << 16
 NOT_FOUND, OK = 404, 200
 PORTS = range(20_000, 32_768)  # below those that outgoing connections are given: one that is free now is not taken by the next of them
 
@@ -92,6 +93,7 @@ class SchedulerProcess:
         self._resources = AsyncExitStack()
         self._folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="koordsched-test-", ignore_cleanup_errors=True)))
         self._log = self._folder / "log"
+        self._log_begin = 0  # where the log of the last start begins
         self._process: asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
         self._port = 0
@@ -102,7 +104,8 @@ class SchedulerProcess:
         config.write_bytes(msgspec.json.encode(configuration(self._launch, self._command.kubeconfig)))
         self._port = free_port()
         words = [*self._command.filled(config, self._port), *self._launch.args]
-        with self._log.open("wb") as log:
+        with self._log.open("ab") as log:
+            self._log_begin = log.tell()
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *words, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -173,8 +176,14 @@ class SchedulerProcess:
 
     def _last_words(self) -> str:
         """Return the end of its log for a message."""
-        with self._log.open("rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - SHOWN_BYTES))
-            lines = log.read().decode(errors="replace").splitlines()
-        shown = [line.strip() for line in lines if line.strip()][-SHOWN_LINES:]
+        shown = [line.strip() for line in self._end_of_log(SHOWN_BYTES, self._log_begin) if line.strip()][-SHOWN_LINES:]
         return f"; its last words: {' | '.join(shown)}" if shown else "; it said nothing"
+
+    def log_tail(self) -> list[str]:
+        """Return the last lines of its log, those of earlier starts included."""
+        return self._end_of_log(TAIL_BYTES)[-TAIL_LINES:] if self._log.exists() else []
+
+    def _end_of_log(self, size: int, begin: int = 0) -> list[str]:
+        with self._log.open("rb") as log:
+            log.seek(max(begin, os.fstat(log.fileno()).st_size - size))
+            return log.read().decode(errors="replace").splitlines()

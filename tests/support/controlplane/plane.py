@@ -125,6 +125,10 @@ class ControlPlane:
         """Return what each running program has used since it started, by name."""
         return {name: process.usage() for name, process in self._processes.items() if process.running}
 
+    def logs(self, lines: int) -> dict[str, str]:
+        """Return the last lines of what was started with `spawn`, by name, running or not."""
+        return {name: self._processes[name].log_tail(lines) for name in self._processes.keys() - {ETCD, API_SERVER}}
+
     def end_programs(self) -> None:
         """Kill what was started with `spawn`."""
         for name in self._processes.keys() - {ETCD, API_SERVER}:

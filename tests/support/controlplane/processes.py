@@ -127,8 +127,9 @@ class Process:
         """Return what was written since this program was first started, not by earlier ones of the same name."""
         return self.log.read_bytes()[self._log_begin :].decode(errors="replace")
 
-    def log_tail(self) -> str:
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:])
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        """Return the last lines of its log, those of earlier starts included."""
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
 def usage_of(pid: int) -> Usage:

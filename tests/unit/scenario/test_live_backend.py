@@ -78,21 +78,25 @@ def test_scenarios_are_played_with_a_scheduler_that_is_started_for_each(bench: B
 def test_what_fails_is_said_and_cleared_away(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     text = scenario("fails", "{expect: {bound: 2, within: 200ms}}") + "---\n" + scenario("passes", "{expect: {bound: 1}}")
     assert bench.run(text) == 1
-    assert capsys.readouterr().out.splitlines() == [
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
         "FAIL fails: steps[0].expect: within 0.2s: bound: expected 2 pods, seen 1 (team/old)",
         "PASS passes",
         "1 passed, 1 failed",
     ]
+    assert [line for line in said.err.splitlines() if "pod team/old" in line and line.endswith(": bound to n1")]
     assert bench.left() == []
 
 
 def test_a_scheduler_that_ends_too_early_fails_the_scenario(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     steps = "{expect: {http: [{path: /exit, status: 0}], within: 100ms}}, {wait: 200ms}, {expect: {bound: 1, within: 100ms}}"
     assert bench.run(scenario("s", steps)) == 1
-    assert capsys.readouterr().out.splitlines()[0] == (
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0] == (
         "FAIL s: steps[2].expect: within 0.1s: expected the cluster to answer, seen the scheduler ended with code 3; "
         "its last words: about to end"
     )
+    assert said.err.splitlines()[-2:] == ["  the end of the scheduler's log:", "    about to end"]
     assert bench.left() == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,22 @@ async def test_one_that_is_killed_can_be_started_again(bench: Bench) -> None:
     assert not alive(first)
     await scheduler.start()
     assert await answer(scheduler, "/pid") != first
+
+
+async def test_the_end_of_the_log_has_earlier_starts_and_the_last_words_have_not(bench: Bench) -> None:
+    scheduler = bench.scheduler()
+    await scheduler.start()
+    for _ in range(2):
+        with pytest.raises(ClusterError):
+            await scheduler.get("/exit")
+        await scheduler.kill()
+        await scheduler.start()
+    assert scheduler.log_tail() == ["about to end"] * 2
+    os.kill(await answer(scheduler, "/pid"), signal.SIGKILL)
+    with pytest.raises(ClusterError, match="signal 9; it said nothing"):
+        while True:  # until its end is noticed
+            scheduler.check()
+            await asyncio.sleep(0.01)
 
 
 async def test_one_that_is_stopped_leaves_nothing(bench: Bench) -> None:

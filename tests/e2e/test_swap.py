@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from support.koordinator_chart import NAME, ChartValues, objects
 from support.live import PODS, until
 from support.placements import Placements
 from support.recount import recount
+from support.served import Ended
 
 from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED
@@ -53,16 +54,48 @@ SIGS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases/{NAME}"
 
 
-class Contender(NamedTuple):
-    """One of the two schedulers."""
+class Contender:
+    """One of the two schedulers. As by the kubelet it is started again if it ends by itself, which one that loses its lease does."""
 
-    name: str
-    deployed: Deployed
+    def __init__(self, name: str, deployed: Deployed) -> None:
+        self.name = name
+        self.deployed = deployed
+        self.running: RunningPod | None = None
 
-    def start(self) -> RunningPod:
-        running = self.deployed.start(self.name)
-        running.await_readiness()
-        return running
+    def start(self) -> None:
+        self.running = self.deployed.start(self.name)
+        self.running.await_readiness()
+
+    def stop(self) -> Ended:
+        running, self.running = self.running, None
+        assert running is not None
+        return running.stop()
+
+    def kill(self) -> None:
+        running, self.running = self.running, None
+        assert running is not None
+        running.process.kill()
+
+    def restart_ended(self) -> None:
+        if self.running is not None and not self.running.process.running:
+            self.running = self.deployed.start(self.name)
+
+
+class Contenders(NamedTuple):
+    """Both, of which at least one is to run."""
+
+    first: Contender
+    second: Contender
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until it holds, and keep running what was started."""
+
+        def held() -> bool:
+            for contender in self:
+                contender.restart_ended()
+            return holds()
+
+        until(held, LONG_SECONDS)
 
 
 def programs() -> tuple[Sequence[str], Sequence[str]]:
@@ -74,7 +107,7 @@ def programs() -> tuple[Sequence[str], Sequence[str]]:
 
 
 @contextmanager
-def contenders(plane: ControlPlane, folder: Path) -> Iterator[tuple[Contender, Contender]]:
+def contenders(plane: ControlPlane, folder: Path) -> Iterator[Contenders]:
     rest, made = plane.rest(), objects(ChartValues())
     with applied(rest, made):
         token, found = token_of(rest, made), []
@@ -86,7 +119,7 @@ def contenders(plane: ControlPlane, folder: Path) -> Iterator[tuple[Contender, C
                 "leaderElection": {"leaderElect": True, "resourceName": NAME, "resourceNamespace": "koordinator-system", **TIMES},
             }
             found.append(Contender(f"swap-{name}", Deployed(plane, own, token, folder / name, program, config=config)))
-        yield found[0], found[1]
+        yield Contenders(*found)
 
 
 def holder(rest: Rest) -> str:
@@ -201,26 +234,28 @@ def test_swapping_under_load_loses_nothing_and_gives_nothing_twice(plane: Contro
     rest = plane.rest()
     fill(rest)
     with contenders(plane, tmp_path) as both, Placements(plane.kubeconfig()) as placements:
-        leads = both[0].start()
-        before = until(lambda: holder(rest))
-        stands_by = both[1].start()
+        leads, stands_by = both
+        leads.start()
+        both.until(lambda: holder(rest) != "")
+        before = holder(rest)
+        stands_by.start()
         with load(plane):
             for swap in range(SWAPS):
-                until(lambda: placements.bound > BINDABLE * (swap + 1) // (SWAPS + 2), LONG_SECONDS)  # noqa: B023  # at once
+                both.until(lambda: placements.bound > BINDABLE * (swap + 1) // (SWAPS + 2))  # noqa: B023  # at once
                 if swap % 2:
-                    leads.process.kill()
+                    leads.kill()
                 else:
                     leads.stop()
-                stands_by.process.wait_until(lambda: holder(rest) not in {"", before}, LONG_SECONDS)  # noqa: B023  # its log says why not
+                both.until(lambda: holder(rest) not in {"", before})  # noqa: B023  # at once
                 before = holder(rest)
                 assert_nothing_is_given_twice(rest)
-                leads = stands_by
+                leads, stands_by = stands_by, leads
                 if swap + 1 < SWAPS:
-                    stands_by = both[swap % 2].start()
-        until(lambda: placements.bound == BINDABLE, LONG_SECONDS)
+                    stands_by.start()
+        both.until(lambda: placements.bound == BINDABLE)
         assert_nothing_is_given_twice(rest)
         assert_nothing_is_lost(rest)
-        until(lambda: linked(rest), LONG_SECONDS)
+        both.until(lambda: linked(rest))
         assert placements.strayed() == []
         outcome = leads.stop()
     assert outcome.code == 0

@@ -125,7 +125,7 @@ class LiveCluster:
     async def http(self, path: str) -> HttpAnswer:
         return await self._own().get(path)
 
-    async def details(self) -> list[str]:
+    async def details(self) -> Sequence[str]:
         """Return what may explain a failure: where pods are, the last events about what was made, the end of the scheduler's log."""
         lines = []
         try:

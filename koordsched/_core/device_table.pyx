@@ -280,9 +280,6 @@ cdef class DeviceTable:
                     self._write_totals(&sums[2 * first_resource(type)], type, cell, device)
                 self.settle(index, type, cell)
         self._shape(index)
-        for type in range(TYPES):
-            for cell in range(node.cells[type].start, node.cells[type].start + node.cells[type].count):
-                self._mark_vfs(index, type, cell)
 
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1:
         cdef int r, first = first_resource(type)
@@ -489,6 +486,7 @@ cdef class DeviceTable:
                 shape.vfs[type][v].minor = minor
                 v += 1
             shape.vf_start[type][at + 1] = v
+            self._mark_vfs(index, type, cells.start + at)
 
     cdef const void* _share(self, Py_ssize_t index, char* written, Py_ssize_t size) except NULL:
         """Return the memory that all nodes with this content share, and free that in which it was written."""

@@ -181,6 +181,7 @@ beginnings = st.lists(st.tuples(st.just("add pod"), numbers, numbers), min_size=
 @given(beginnings, st.lists(steps, min_size=1, max_size=10))
 @example([("add pod", 1, 0), ("add pod", 1, 0), ("add pod", 1, 0)], [("no device", 0, 0), ("device", 0, 1)])
 @example([("add pod", 5, 0), ("add pod", 4, 0), ("add pod", 4, 0)], [("delete pod", 0, 0)])
+@example([("add pod", 0, 0), ("add pod", 4, 0)], [("add pod", 4, 0), ("policy", 0, 0), ("add pod", 4, 0)])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_feasible_pod_is_parked_no_device_is_given_twice_and_a_restart_changes_nothing(
     beginning: list[Step], changes: list[Step]

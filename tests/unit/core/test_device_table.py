@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, gpus, held, nic
+from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, gpus, held, nic, nic_demand, request
 
 from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeDevices
 from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
@@ -34,6 +34,24 @@ def test_what_pods_hold_stays_when_the_devices_change() -> None:
     assert node.score(gpus(percent=10)) == 95
     node.table.remove(1, [held(1)])
     assert [cell.minor for cell in node.table.summary(1)] == [0, 2]
+
+
+@pytest.mark.parametrize("happens", ["labels", "device", "other device"])
+def test_a_virtual_function_that_a_pod_holds_is_not_given_again_after_its_node_changed(happens: str) -> None:
+    node = DeviceNodes().describe((RDMA, [nic(0, vfs=["a", "b"])]))
+    one = request({RDMA: nic_demand(percent=1, vf_selector=lambda _labels: True)})
+    assert node.take(one) == {"rdma": [0]}
+    if happens == "labels":
+        node.label(vendor="nvidia", model="H20", honor=True)
+    elif happens == "device":
+        node.describe((RDMA, [nic(0, vfs=["a", "b"]), nic(1)]))
+    else:
+        node.table.add(1, [held(5)])
+    found = node.allocate(one)
+    assert not isinstance(found, str)
+    assert [allocated.vf for allocated in found] == [("b", 1)]
+    node.take(one)
+    assert node.allocate(one) == "INSUFFICIENT RDMA"
 
 
 def test_nodes_and_devices_that_outgrow_the_table_stay_what_they_were() -> None:

@@ -2,7 +2,8 @@
 
 Such a value counts as if it were not there, as in Koordinator, so that a pod with a misspelt QoS class runs without CPUs of its own and
 nothing refuses it. Here its author reads of it in an event of the object, once as long as the value stays. What is read as JSON is reported
-by the plugins that read it, but for the link of an owner to its reservation.
+by the plugins that read it, but for the link of an owner to its reservation, and for what a Reservation restricts, which its plugin reads
+only once the Reservation has a node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from koordsched.api.koordinator.operating_pods import OPERATING_MODE, RESERVATIO
 from koordsched.api.koordinator.priority import PRIORITY_CLASS, SUB_PRIORITY, KoordinatorPriorityClass, sub_priority
 from koordsched.api.koordinator.qos import QOS_CLASS, QosClass
 from koordsched.api.koordinator.reading import Malformed
-from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESERVATION_IGNORED, RESERVATION_ORDER, is_allocated_text
+from koordsched.api.koordinator.reservation_links import (
+    RESERVATION_ALLOCATED,
+    RESERVATION_IGNORED,
+    RESERVATION_ORDER,
+    RESTRICTED_OPTIONS,
+    is_allocated_text,
+    is_restricted_options_text,
+)
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.object_store import LatestStateHandler, object_key
 from koordsched.log import get_logger
@@ -116,7 +124,12 @@ ANNOTATIONS: dict[Kind, Keys] = {
         RESERVATION_ALLOCATED: KnownValues(
             is_allocated_text, "expected an object with name and uid", "the pod counts as owner of no reservation"
         ),
-    }
+    },
+    RESERVATION: {
+        RESTRICTED_OPTIONS: KnownValues(
+            is_restricted_options_text, "expected an object with resources", "a Restricted Reservation is of no use to pods"
+        ),
+    },
 }
 
 

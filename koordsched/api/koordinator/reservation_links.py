@@ -78,6 +78,15 @@ def restricted_options(annotations: Mapping[str, str]) -> tuple[str, ...]:
     return () if found is None else found.resources
 
 
+def is_restricted_options_text(text: str) -> bool:
+    """Answer whether a text says what a Restricted reservation restricts."""
+    try:
+        restricted_options({RESTRICTED_OPTIONS: text})
+    except Malformed:
+        return False
+    return True
+
+
 def is_ignoring_reservations(labels: Mapping[str, str]) -> bool:
     """Answer whether the pod may use all that is reserved and not used yet, without ever being an owner."""
     return labels.get(RESERVATION_IGNORED) == "true"

@@ -9,15 +9,23 @@ from support.embedded import AnsweringCluster
 from support.fakes import embedded, node_manifest, pod_manifest
 from support.virtual_loop import run_virtual
 
-from koordsched.api.kinds import EVENT, NODE, POD
+from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
 from koordsched.api.koordinator.priority import sub_priority
 from koordsched.api.koordinator.reading import Malformed
+from koordsched.api.koordinator.reservation_links import RESTRICTED_OPTIONS
 from koordsched.clock import VirtualClock
 from koordsched.cluster.port import Ref
+from koordsched.config import load_config_object
 from koordsched.scheduler.known_values import ANNOTATIONS, COUNT, DURATION, LABELS, NUMBER, SUB_PRIORITIES, KnownValues
 
 QOS, PRIORITY = "koordinator.sh/qosClass", "koordinator.sh/priority-class"
 NOTE = f'{QOS}: expected BE, LS, LSE, LSR or SYSTEM: "LRS"; it counts as if it were not there'
+
+WITH_RESERVATIONS = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Reservation"}]}}}],
+}
 
 
 def notes(world: AnsweringCluster, name: str) -> list[tuple[str, int]]:
@@ -57,6 +65,22 @@ def test_a_node_says_what_counts_instead() -> None:
             await asyncio.sleep(1)
             (note,) = notes(world, "n1")
             assert note[0].endswith('expected DistributeEvenly, LeastAllocated or MostAllocated: "Fullest"; LeastAllocated counts')
+
+    run_virtual(body)
+
+
+def test_a_reservation_that_fits_nowhere_says_all_the_same_that_no_pod_could_use_it() -> None:
+    async def body(_clock: VirtualClock) -> None:
+        async with embedded(asyncio.get_running_loop(), load_config_object(WITH_RESERVATIONS)) as world:
+            await world.start()
+            template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
+            spec = {"allocatePolicy": "Restricted", "template": template, "owners": [{"labelSelector": {}}]}
+            metadata = {"name": "r", "annotations": {RESTRICTED_OPTIONS: "{"}}
+            await world.create(RESERVATION, {"metadata": metadata, "spec": spec})
+            await asyncio.sleep(1)
+            ((note, count),) = notes(world, "r")
+            assert note == f'{RESTRICTED_OPTIONS}: expected an object with resources: "{{"; a Restricted Reservation is of no use to pods'
+            assert count == 1
 
     run_virtual(body)
 

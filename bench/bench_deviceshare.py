@@ -22,9 +22,18 @@ from support.world import Setup, World
 from koordsched._core.device_allocation import allocate
 from koordsched._core.device_facts import PartitionDemand
 from koordsched._core.device_filter import filter_devices, score_devices
+from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
+from koordsched.api.koordinator.nodes import NUMA_TOPOLOGY_POLICY, node_policy
+from koordsched.api.koordinator.policies import CpuExclusivePolicy
+from koordsched.api.validation.decoding import decode
 from koordsched.plugins.deviceshare.check import device_state
+from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
+from koordsched.plugins.nodenumaresource.node_allocations import PodAllocation
+from koordsched.plugins.nodenumaresource.node_topology import read_options
+from koordsched.plugins.nodenumaresource.state import numa_state
 
 NODES = 5_000
+LAYOUT = CpuLayout.parse("2x1x24x2")  # 96 CPUs
 REQUESTS = {
     "half": gpus(percent=50),
     "one": gpus(),
@@ -112,6 +121,42 @@ def bench_attempt_to_preempt_where_amounts_do_not_decide(benchmark: Any, halves:
     """80,000 pods, two halves on each GPU, and a whole one is wanted: the victims that amounts ask for are on two GPUs, on every node."""
     attempts = Attempts(halves, pod("high").priority(10).request("koordinator.sh/gpu", "100"), "Coscheduling")
     benchmark.pedantic(attempt, setup=attempts.next, rounds=100, warmup_rounds=1)
+
+
+@pytest.fixture(scope="module")
+def under_policies() -> World:
+    return under_single_numa_node(taken(0))
+
+
+def under_single_numa_node(world: World) -> World:
+    """Let all nodes have the policy, and each pod, besides its GPUs, 10 CPUs and 60 GiB of their NUMA node."""
+    numa = numa_state(world)
+    for index in range(NODES):
+        name = f"node-{index}"
+        numa.set_policy(name, node_policy(node(name).label(NUMA_TOPOLOGY_POLICY, "SingleNUMANode").build()))
+        topology: Any = decode(NODE_RESOURCE_TOPOLOGY, topology_manifest(name, LAYOUT, 512 << 30))
+        numa.set_options(name, read_options(topology))
+        for first, info in zip(range(0, 8, 2), world.cache.nodes_by_name[name].pods.values(), strict=True):
+            numa.reserve(name, PodAllocation.of(info, 0, CpuExclusivePolicy.NONE, {first // 4: {"cpu": 10_000, "memory": 60 << 30}}))
+    return world
+
+
+def bench_attempt_to_preempt_under_single_numa_node(benchmark: Any, under_policies: World) -> None:
+    """20,000 pods of two GPUs; a more important one needs two GPUs, and so many CPUs of their NUMA node that two pods have to go."""
+    asked = pod("high").priority(10).cpu("30").memory("60Gi").request("koordinator.sh/gpu", "200")
+    attempts = Attempts(under_policies, asked, "Coscheduling")
+    benchmark.pedantic(attempt, setup=attempts.next, rounds=100, warmup_rounds=1)
+
+
+def bench_first_attempt_to_preempt_under_single_numa_node(benchmark: Any, under_policies: World) -> None:
+    """The same for requests that differ."""
+    attempts = iter(range(1, 1000))
+
+    def first() -> Any:
+        asked = pod("high").priority(10 + next(attempts)).cpu("30").memory("60Gi").request("koordinator.sh/gpu", "200")
+        return Attempts(under_policies, asked, "Coscheduling").next()
+
+    benchmark.pedantic(attempt, setup=first, rounds=30, warmup_rounds=1)
 
 
 def bench_first_attempt_to_preempt(benchmark: Any, halves: World) -> None:

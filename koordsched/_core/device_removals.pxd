@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int8_t, int32_t, int64_t
 
+from koordsched._core.compiled_holdings cimport CompiledHoldings
 from koordsched._core.device_request cimport DeviceRequest
 from koordsched._core.device_table cimport GPU_RESOURCES, TYPES, DeviceTable, Positions
-from koordsched._core.pod_index cimport LOG_ROWS, PodIndex
+from koordsched._core.numa_joint cimport NumaAlignment
 from koordsched._core.removal_filter cimport RemovalFilter
-from koordsched._core.table cimport LogReader, UndoneTurn
 
 cdef struct HeldCell:
     # What a pod holds of one device
@@ -20,37 +20,29 @@ cdef struct HeldCell:
 
 cdef struct RowHoldings:
     # What the pods of a row hold, in the order of the index
-    bint is_compiled
     bint is_known                     # False: removing a pod means something else than that what it holds is free
-    int32_t count                     # pods
     int32_t* first                    # [pod]: the first of its cells; one more entry than pods
     HeldCell* cells
     int32_t* vfs                      # places among the virtual functions of the type
 
-cdef class DeviceHoldings:
+cdef class DeviceHoldings(CompiledHoldings):
     cdef DeviceTable table
-    cdef PodIndex pods
-    cdef object held_by
     cdef RowHoldings* rows            # [row]
     cdef Py_ssize_t capacity          # rows there is memory for
-    cdef LogReader log                # up to which places in both logs what is compiled is true
-    cdef int64_t pods_position
 
     cdef const RowHoldings* of(self, Py_ssize_t row) except NULL
-    cdef int _forget_changed(self) except -1
-    cdef void _forget(self, Py_ssize_t row) noexcept
-    cdef int _compile(self, Py_ssize_t row) except -1
     cdef bint _is_listed(self, Py_ssize_t index, held)
 
 cdef class DeviceRemovals(RemovalFilter):
     cdef DeviceHoldings holdings
     cdef DeviceRequest request
+    cdef NumaAlignment alignment      # where another filter has answered for the devices; None: nowhere
     # Of the row that was begun with
     cdef const RowHoldings* row
     cdef Py_ssize_t index
+    cdef bint is_aligned
     cdef bint is_changed              # since the last `code`
     cdef Positions[TYPES] touched     # devices whose columns have to follow what is used
     cdef int32_t last                 # what `code` returned
 
     cdef void _move(self, Py_ssize_t i, int sign) noexcept
-    cdef void _settle(self) noexcept

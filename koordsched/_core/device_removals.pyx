@@ -9,6 +9,7 @@ from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memset
 
 from koordsched._core.device_feasibility cimport check_index
+from koordsched._core.device_group cimport check_labels
 from koordsched._core.device_table cimport (
     IS_LISTED,
     LARGEST_GROUP,
@@ -20,80 +21,51 @@ from koordsched._core.device_table cimport (
     position,
     resources_of,
 )
+from koordsched._core.pod_index cimport PodIndex
 
 
-cdef class DeviceHoldings:
+cdef class DeviceHoldings(CompiledHoldings):
 
     def __init__(self, DeviceTable table not None, PodIndex pods not None, held_by not None):
+        CompiledHoldings.__init__(self, pods, held_by)
         self.table = table
-        self.pods = pods
-        self.held_by = held_by
-        self.log = LogReader(pods.table)
-        self.pods_position = pods.log_end
 
     def __dealloc__(self):
         cdef Py_ssize_t row
         for row in range(self.capacity):
-            self._forget(row)
+            self.forget(row)
         PyMem_Free(self.rows)
 
     cdef const RowHoldings* of(self, Py_ssize_t row) except NULL:
-        cdef RowHoldings* rows
-        if not self.log.is_current() or self.pods_position != self.pods.log_end:
-            self._forget_changed()
-        if row >= self.capacity:
-            rows = <RowHoldings*> PyMem_Realloc(self.rows, (self.pods.table.capacity + row) * sizeof(RowHoldings))
-            if rows == NULL:
-                raise MemoryError
-            memset(rows + self.capacity, 0, (self.pods.table.capacity + row - self.capacity) * sizeof(RowHoldings))
-            self.rows = rows
-            self.capacity = self.pods.table.capacity + row
-        if not self.rows[row].is_compiled:
-            self._compile(row)
+        self.bring(row)
         return &self.rows[row]
 
-    cdef int _forget_changed(self) except -1:
-        cdef Py_ssize_t i
-        cdef int32_t[::1] changed
-        cdef UndoneTurn undone
-        found = self.pods.table.changes_since(self.log.position) if self.log.reaches() else None
-        if found is None or self.pods.log_end - self.pods_position > LOG_ROWS:
-            for i in range(self.capacity):
-                self._forget(i)
-        else:
-            undone = self.log.undone
-            if undone is not None:
-                for i in range(undone.rows.shape[0]):
-                    self._forget(undone.rows[i])
-            changed = found[0]
-            for i in range(changed.shape[0]):
-                self._forget(changed[i])
-            for i in range(self.pods_position, self.pods.log_end):
-                self._forget(self.pods.log[i & (LOG_ROWS - 1)])
-        self.log.done()
-        self.pods_position = self.pods.log_end
+    cdef int lengthen(self, Py_ssize_t capacity) except -1:
+        cdef RowHoldings* rows = <RowHoldings*> PyMem_Realloc(self.rows, capacity * sizeof(RowHoldings))
+        if rows == NULL:
+            raise MemoryError
+        memset(rows + self.capacity, 0, (capacity - self.capacity) * sizeof(RowHoldings))
+        self.rows = rows
+        self.capacity = capacity
         return 0
 
-    cdef void _forget(self, Py_ssize_t row) noexcept:
-        if row < self.capacity:
-            PyMem_Free(self.rows[row].first)
-            PyMem_Free(self.rows[row].cells)
-            PyMem_Free(self.rows[row].vfs)
-            memset(&self.rows[row], 0, sizeof(RowHoldings))
+    cdef void forget(self, Py_ssize_t row) noexcept:
+        PyMem_Free(self.rows[row].first)
+        PyMem_Free(self.rows[row].cells)
+        PyMem_Free(self.rows[row].vfs)
+        memset(&self.rows[row], 0, sizeof(RowHoldings))
 
-    cdef int _compile(self, Py_ssize_t row) except -1:
+    cdef int compile(self, Py_ssize_t row, list pods) except -1:
         cdef RowHoldings* found = &self.rows[row]
         cdef Py_ssize_t i, index = index_of(self.table, row), cell = 0
-        cdef int count = self.pods.counts[row] if row < self.pods.capacity else 0
+        cdef int count = <int> len(pods)
         cdef int type, r, at, v, vfs_end = 0
         cdef HeldCell* written
         cdef const NodeShape* shape = &self.table.shape[index]
-        self._forget(row)
-        held = self.held_by(row, [<object> self.pods.pods[row][i].pod for i in range(count)])
+        held = self.held_by(row, pods)
         if held is not None and not all([self._is_listed(index, device) for devices in held for device in devices]):
             held = None
         if held is None:
-            found.is_compiled = True
             return 0
         found.first = <int32_t*> PyMem_Calloc(count + 1, sizeof(int32_t))
         found.cells = <HeldCell*> PyMem_Calloc(sum([len(devices) for devices in held]) + 1, sizeof(HeldCell))
@@ -122,8 +94,7 @@ cdef class DeviceHoldings:
                 written.vfs_end = vfs_end
                 cell += 1
             found.first[i + 1] = <int32_t> cell
-        found.count = count
-        found.is_known = found.is_compiled = True
+        found.is_known = True
         return 0
 
     cdef bint _is_listed(self, Py_ssize_t index, held):
@@ -134,14 +105,17 @@ cdef class DeviceHoldings:
 
 cdef class DeviceRemovals(RemovalFilter):
 
-    def __init__(self, DeviceHoldings holdings not None, DeviceRequest request not None):
+    def __init__(self, DeviceHoldings holdings not None, DeviceRequest request not None, NumaAlignment alignment=None):
         self.holdings = holdings
         self.request = request
+        self.alignment = alignment
 
     def __eq__(self, other):
+        cdef DeviceRemovals that
         if not isinstance(other, DeviceRemovals):
             return NotImplemented
-        return self.holdings is (<DeviceRemovals> other).holdings and self.request is (<DeviceRemovals> other).request
+        that = <DeviceRemovals> other
+        return self.holdings is that.holdings and self.request is that.request and self.alignment == that.alignment
 
     def __hash__(self):
         return hash((DeviceRemovals, id(self.holdings), id(self.request)))
@@ -151,6 +125,7 @@ cdef class DeviceRemovals(RemovalFilter):
         self.row = self.holdings.of(row)
         self.index = index_of(self.holdings.table, row)
         self.request.prepare(self.holdings.table)
+        self.is_aligned = self.alignment is not None and self.alignment.holds(row)
         for type in range(TYPES):
             self.touched[type] = 0
         self.is_changed = True
@@ -181,16 +156,21 @@ cdef class DeviceRemovals(RemovalFilter):
 
     cdef int32_t code(self) noexcept:
         if self.is_changed:
-            self._settle()
-            self.last = check_index(self.holdings.table, self.request, self.index)
+            if self.is_aligned:
+                self.last = check_labels(self.holdings.table, self.request, self.index)
+            else:
+                self.last = check_index(self.holdings.table, self.request, self.index)
+            self.is_changed = False
         return self.last
 
     cdef void end(self) noexcept:
-        self._settle()
+        self.settle()
 
-    cdef void _settle(self) noexcept:
+    cdef void settle(self) noexcept:
         cdef DeviceTable table = self.holdings.table
         cdef int type, at
+        if not self.is_changed:
+            return
         for type in range(TYPES):
             at = 0
             while at < LARGEST_GROUP and self.touched[type] >> at:
@@ -198,4 +178,3 @@ cdef class DeviceRemovals(RemovalFilter):
                     table.settle(self.index, type, table.node[self.index].cells[type].start + at)
                 at += 1
             self.touched[type] = 0
-        self.is_changed = False

@@ -11,8 +11,8 @@ cdef enum:
     NO_VICTIM = -1    # the row has no possible victim
     ABSENT = -2       # the row holds no node, or is not known yet
     OVER_LIMIT = -3   # the possible victims of the row do not release what has to be released
-    REFUSED = -4      # amounts fit once all pods of lower priority are gone, but the other filter refuses the row even then
-    UNKNOWN = -5      # amounts fit then; the other filter does not know what it would say
+    REFUSED = -4      # amounts fit once all pods of lower priority are gone, but another filter refuses the row even then
+    UNKNOWN = -5      # amounts fit then; one of the other filters does not know what it would say
     MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for; and of what has to be released
 
 cdef struct Rank:  # how a row's victims compare: the smaller the better, a field decides where all before it are equal
@@ -35,12 +35,13 @@ cdef class DryRun:
     cdef readonly int32_t priority      # of the preemptor
     cdef readonly int32_t group         # of the possible victims
     cdef readonly Request request       # of the preemptor
-    cdef readonly RemovalFilter other   # the filter that is asked besides comparing amounts; None: there is none
+    cdef readonly tuple others          # RemovalFilters that are asked besides comparing amounts, in this order
     cdef LogReader log                  # up to which place in the table's log the rows are true
     cdef int64_t index_position, nominated_position, index_generation, nominated_generation
     cdef Py_ssize_t capacity
     cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
-    cdef int32_t[::1] refusal           # [row]: the other filter's code where `code` is REFUSED; [0] without one
+    cdef int32_t[::1] refusal           # [row] where `code` is REFUSED: the code of the other filter that refuses; [0] without others
+    cdef int32_t[::1] refused_by        # [row] likewise: that filter's place among the others
     cdef Rank* rank                     # [row]
     # Of the row that is evaluated: whether evicting each pod violates a budget, whether it is a victim; what each budget still allows.
     cdef uint8_t[::1] violating, victim
@@ -62,7 +63,12 @@ cdef class DryRun:
 
     cdef int _prepare(self) except -1
     cdef int _row(self, Py_ssize_t row) except -1
-    cdef bint _other_passes(self, Py_ssize_t row, LowerPods lower) except -1
+    cdef bint _others_pass(self, Py_ssize_t row, LowerPods lower) except -1
+    cdef bint _begin_others(self, Py_ssize_t row) except -1
+    cdef void _remove(self, Py_ssize_t i) noexcept
+    cdef void _put_back(self, Py_ssize_t i) noexcept
+    cdef void _end_others(self) noexcept
+    cdef int32_t _code_of_others(self, Py_ssize_t* place) noexcept
     cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept
     cdef LowerPods _lower_pods(self, Py_ssize_t row) noexcept
     cdef LowerPods _evict_all(self, Py_ssize_t row) noexcept

@@ -23,12 +23,12 @@ class DryRun:
         request: Request,
         group: int = 0,
         release: Sequence[tuple[int, int]] = (),
-        other: RemovalFilter | None = None,
+        others: Sequence[RemovalFilter] = (),
     ) -> None:
         """index: the pods on the rows, which are the possible victims. nominated: pods that count on their row, too, for a preemptor of
         the same or a lower priority, without being victims. group: that of the pods that may be evicted. release: (resource, amount) that
-        the victims of a row must release besides; which they release is the same for every row. other: a filter that has to pass the
-        row, too, whenever amounts do."""
+        the victims of a row must release besides; which they release is the same for every row. others: filters that have to pass the
+        row, too, whenever amounts do, in the order in which they are asked."""
 
     @property
     def priority(self) -> int: ...
@@ -42,10 +42,10 @@ class DryRun:
 
     def codes(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return per row 0 (it fits), -1 (no possible victim), -2 (no node), -3 (its possible victims do not release enough), filter_fit's
-        code without all possible victims, or where amounts suffice then -4 (the other filter refuses it) or -5 (that one does not know)."""
+        code without all possible victims, or where amounts suffice then -4 (another filter refuses it) or -5 (one does not know)."""
 
-    def refusals(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the other filter's code of each row without all possible victims; only where `codes` is -4 does it mean anything."""
+    def refusals(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return which of the others refuses each row without all possible victims, and its code: of rows that `codes` has -4 for."""
 
     def best(self, rows: NDArray[np.int32], order: NDArray[np.int32]) -> int:
         """Return the best of these rows that fit, -1 when none does.

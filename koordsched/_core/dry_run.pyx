@@ -1,6 +1,6 @@
 """The dry run of preemption on all rows at once: the victims of each row, and how the rows compare.
 
-Amounts decide, and one filter more if the preemptor has one that says what it would answer while pods are removed (`RemovalFilter`).
+Amounts decide, and of the preemptor's other filters those that say what they would answer while pods are removed (`RemovalFilter`).
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ cdef class DryRun:
 
     def __init__(
         self, PodIndex index not None, PodIndex nominated not None, int32_t priority, Request request not None, int32_t group=0, release=(),
-        RemovalFilter other=None,
+        others=(),
     ):
         cdef Py_ssize_t j
         if request.ids.shape[0] > MOST_IDS:
@@ -33,7 +33,7 @@ cdef class DryRun:
         self.priority = priority
         self.group = group
         self.request = request
-        self.other = other
+        self.others = tuple(others)
         self.width = request.ids.shape[0]
         self.wide = self.width + len(release)
         self.largest = request.largest
@@ -116,7 +116,8 @@ cdef class DryRun:
         cdef Py_ssize_t capacity = self.index.table.capacity
         self.capacity = capacity
         self.code = np.full(capacity, ABSENT, np.int32)
-        self.refusal = np.zeros(1 if self.other is None else capacity, np.int32)
+        self.refusal = np.zeros(capacity if self.others else 1, np.int32)
+        self.refused_by = np.zeros(self.refusal.shape[0], np.int32)
         PyMem_Free(self.rank)
         self.rank = NULL  # or it would be freed twice if the next line fails
         self.rank = <Rank*> PyMem_Calloc(capacity, sizeof(Rank))
@@ -142,7 +143,7 @@ cdef class DryRun:
         for i in range(self.width, self.wide):
             if self.free[i] < 0:
                 self.code[row] = OVER_LIMIT
-        if self.code[row] != FITS or (self.other is not None and not self._other_passes(row, lower)):
+        if self.code[row] != FITS or (self.others and not self._others_pass(row, lower)):
             return 0
         self._find_violating(lower)
         for i in range(lower.begin, lower.end):
@@ -151,32 +152,67 @@ cdef class DryRun:
         for i in range(lower.begin, lower.end):
             if not self.violating[i]:
                 self._reprieve(lower.pods, i)
-        if self.other is not None:
+        if self.others:
             for i in range(lower.begin, lower.end):
                 if self.victim[i]:
-                    self.other.put_back(i)
-            self.other.end()
+                    self._put_back(i)
+            self._end_others()
         self._sum_up(row, lower)
         return 0
 
-    cdef bint _other_passes(self, Py_ssize_t row, LowerPods lower) except -1:
-        """Remove all possible victims for the other filter; if it does not pass the row then, note why and put them back."""
-        cdef Py_ssize_t i
-        if not self.other.begin(row):
+    cdef bint _others_pass(self, Py_ssize_t row, LowerPods lower) except -1:
+        """Remove all possible victims for the other filters; if they do not pass the row then, note why and put them back."""
+        cdef Py_ssize_t i, place = 0
+        if not self._begin_others(row):
             self.code[row] = UNKNOWN
             return False
         for i in range(lower.begin, lower.end):
             if self._removable(&lower.pods[i]):
-                self.other.remove(i)
-        self.refusal[row] = self.other.code()
+                self._remove(i)
+        self.refusal[row] = self._code_of_others(&place)
         if not self.refusal[row]:
             return True
+        self.refusal[row] = (<RemovalFilter> self.others[place]).explained(self.refusal[row])
+        self.refused_by[row] = <int32_t> place
         self.code[row] = REFUSED
         for i in range(lower.begin, lower.end):
             if self._removable(&lower.pods[i]):
-                self.other.put_back(i)
-        self.other.end()
+                self._put_back(i)
+        self._end_others()
         return False
+
+    cdef bint _begin_others(self, Py_ssize_t row) except -1:
+        cdef bint known = True
+        for other in self.others:
+            known = (<RemovalFilter> other).begin(row) and known
+        if not known:
+            self._end_others()
+        return known
+
+    cdef void _remove(self, Py_ssize_t i) noexcept:
+        for other in self.others:
+            (<RemovalFilter> other).remove(i)
+
+    cdef void _put_back(self, Py_ssize_t i) noexcept:
+        for other in self.others:
+            (<RemovalFilter> other).put_back(i)
+
+    cdef void _end_others(self) noexcept:
+        for other in self.others:
+            (<RemovalFilter> other).end()
+
+    cdef int32_t _code_of_others(self, Py_ssize_t* place) noexcept:
+        # Return the code of the first that refuses, and its place; 0: all pass.
+        cdef int32_t code
+        for other in self.others:
+            (<RemovalFilter> other).settle()
+        place[0] = 0
+        for other in self.others:
+            code = (<RemovalFilter> other).code()
+            if code:
+                return code
+            place[0] += 1
+        return 0
 
     cdef LowerPods _evict_all(self, Py_ssize_t row) noexcept:
         # Set free[] to what is free beside nominated pods when all possible victims of the row are gone.
@@ -279,17 +315,18 @@ cdef class DryRun:
 
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept:
         # Put the pod back if the preemptor still fits then; else it is a victim.
+        cdef Py_ssize_t place
         self.victim[i] = 0
         if not self._removable(&pods[i]):
             return
         self._shift(&pods[i], -1)
         if self._fits():
-            if self.other is None:
+            if not self.others:
                 return
-            self.other.put_back(i)
-            if self.other.code() == 0:
+            self._put_back(i)
+            if not self._code_of_others(&place):
                 return
-            self.other.remove(i)
+            self._remove(i)
         self._shift(&pods[i], 1)
         self.victim[i] = 1
 
@@ -331,15 +368,16 @@ cdef class DryRun:
         return answer
 
     def refusals(self, const int32_t[::1] rows):
-        """Return the other filter's code of each row; it means something where the row's code is REFUSED."""
+        """Return for each row which of the other filters refuses it, and its code; where the row's code is REFUSED."""
         cdef Py_ssize_t i
-        answer = np.empty(rows.shape[0], np.int32)
-        cdef int32_t[::1] view = answer
+        places, answer = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] place = places, code = answer
         for i in range(rows.shape[0]):
             if rows[i] < 0 or rows[i] >= self.refusal.shape[0]:
                 raise IndexError(f"row {rows[i]} of {self.refusal.shape[0]}")
-            view[i] = self.refusal[rows[i]]
-        return answer
+            place[i] = self.refused_by[rows[i]]
+            code[i] = self.refusal[rows[i]]
+        return places, answer
 
     def best(self, const int32_t[::1] rows, const int32_t[::1] order):
         """Return the best of the rows that fit, or -1. order: [row], the smaller one wins where all else is equal."""

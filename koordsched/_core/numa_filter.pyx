@@ -116,12 +116,12 @@ cdef bint _refuse(
     cdef Zones zones
     cdef bint any_unaligned = False
     for i in range(rows.count):
-        codes[i] = _code(table, request, items, source, kept, rows.at[i], &zones)
+        codes[i] = code_of_row(table, request, items, source, kept, rows.at[i], &zones)
         any_unaligned |= codes[i] == UNALIGNED
     return any_unaligned
 
 
-cdef int32_t _code(
+cdef int32_t code_of_row(
     NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, KeptAffinities kept, Py_ssize_t row, Zones* zones
 ) noexcept nogil:
     cdef Choice found
@@ -196,21 +196,26 @@ cdef int _summarize(
 ) except -1:
     """Give the UNALIGNED codes the places of their texts."""
     cdef Py_ssize_t i
+    for i in range(rows.count):
+        if codes[i] == UNALIGNED:
+            codes[i] = unaligned_code(table, request, items, source, rows.at[i])
+    return 0
+
+
+cdef int32_t unaligned_code(
+    NumaTable table, NumaRequest request, const Items* items, NumaHintSource source, Py_ssize_t row
+) except -1:
     cdef int32_t place
     cdef Zones zones
-    for i in range(rows.count):
-        if codes[i] != UNALIGNED:
-            continue
-        agree(table, request, index_of(table, rows.at[i]), &zones)
-        read_counts(table, &zones)
-        read_zones(table, items, &zones)
-        settle(items, &zones)
-        if source is None:
-            place = summarize(table, request, items, &zones)
-        else:
-            place = summarize_jointly(table, request, items, &zones, source, rows.at[i])
-        codes[i] |= place << DETAIL_SHIFT
-    return 0
+    agree(table, request, index_of(table, row), &zones)
+    read_counts(table, &zones)
+    read_zones(table, items, &zones)
+    settle(items, &zones)
+    if source is None:
+        place = summarize(table, request, items, &zones)
+    else:
+        place = summarize_jointly(table, request, items, &zones, source, row)
+    return UNALIGNED | place << DETAIL_SHIFT
 
 
 def reason_of(int32_t code):

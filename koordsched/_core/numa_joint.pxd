@@ -24,6 +24,12 @@ cdef class KeptAffinities:
 
     cdef int begin(self, NumaTable table, NumaRequest request, NumaHintSource source) except -1
 
+cdef class NumaAlignment:
+    cdef NumaTable table
+    cdef NumaRequest request
+
+    cdef bint holds(self, Py_ssize_t row) noexcept nogil
+
 cdef JointChoice choose_jointly(
     NumaTable table, const Items* items, Zones* zones, NumaHintSource source, Py_ssize_t row
 ) noexcept nogil

@@ -13,6 +13,11 @@ class KeptAffinities:
 
     def __init__(self) -> None: ...
 
+class NumaAlignment:
+    """The rows on which a NUMA policy holds for the pods of a request that Filter aligns under, for kernels. Equal ones answer the same."""
+
+    def __init__(self, table: NumaTable, request: NumaRequest) -> None: ...
+
 def joint_masks(
     table: NumaTable,
     request: NumaRequest,

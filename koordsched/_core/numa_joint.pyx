@@ -194,17 +194,36 @@ cdef bint _write_masks(
     return any_mask
 
 
+cdef class NumaAlignment:
+
+    def __init__(self, NumaTable table not None, NumaRequest request not None):
+        self.table = table
+        self.request = request
+
+    def __eq__(self, other):
+        if not isinstance(other, NumaAlignment):
+            return NotImplemented
+        return self.table is (<NumaAlignment> other).table and self.request is (<NumaAlignment> other).request
+
+    def __hash__(self):
+        return hash((NumaAlignment, id(self.table), id(self.request)))
+
+    cdef bint holds(self, Py_ssize_t row) noexcept nogil:
+        cdef Zones zones
+        agree(self.table, self.request, index_of(self.table, row), &zones)
+        return is_strict(&zones)
+
+
 def aligned_rows(NumaTable table not None, NumaRequest request not None, cnp.ndarray rows not None):
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray answer = zero_flags(asked)
     cdef uint8_t* out = flags_in(answer)
-    cdef Zones zones
+    cdef NumaAlignment alignment = NumaAlignment(table, request)
     cdef Py_ssize_t i
     cdef bint any_aligned = False
     with nogil:
         for i in range(asked.count):
-            agree(table, request, index_of(table, asked.at[i]), &zones)
-            out[i] = is_strict(&zones)
+            out[i] = alignment.holds(asked.at[i])
             any_aligned |= out[i]
     return answer if any_aligned else None
 

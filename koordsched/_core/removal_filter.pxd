@@ -6,12 +6,17 @@
 from libc.stdint cimport int32_t
 
 cdef class RemovalFilter:
-    # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing else is called.
+    cdef readonly tuple needs   # kernels whose columns this one reads: it is right only where they are told of the same removals
+    # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing but `end` is called.
     cdef bint begin(self, Py_ssize_t row) except -1
     # Remove the row's i-th pod of the index of victims, and put it back.
     cdef void remove(self, Py_ssize_t i) noexcept
     cdef void put_back(self, Py_ssize_t i) noexcept
+    # Bring the columns up to date with what was removed and put back. Called on all kernels before any of them is asked for its code.
+    cdef void settle(self) noexcept
     # Return the filter's code for the row as it is now, 0: it passes.
     cdef int32_t code(self) noexcept
+    # Return the code that `code` has just returned as the filter gives it, with what its text takes.
+    cdef int32_t explained(self, int32_t code) except -1
     # Leave the row. All pods have been put back.
     cdef void end(self) noexcept

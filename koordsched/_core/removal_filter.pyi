@@ -3,3 +3,7 @@ class RemovalFilter:
 
     Equal ones answer the same.
     """
+
+    @property
+    def needs(self) -> tuple[RemovalFilter, ...]:
+        """The kernels of other filters whose columns this one reads: only a dry run that has them, too, may ask it."""

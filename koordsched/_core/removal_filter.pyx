@@ -5,6 +5,9 @@ from libc.stdint cimport int32_t
 
 cdef class RemovalFilter:
 
+    def __cinit__(self):
+        self.needs = ()
+
     cdef bint begin(self, Py_ssize_t row) except -1:
         return True
 
@@ -14,8 +17,14 @@ cdef class RemovalFilter:
     cdef void put_back(self, Py_ssize_t i) noexcept:
         pass
 
+    cdef void settle(self) noexcept:
+        pass
+
     cdef int32_t code(self) noexcept:
         return 0
+
+    cdef int32_t explained(self, int32_t code) except -1:
+        return code
 
     cdef void end(self) noexcept:
         pass

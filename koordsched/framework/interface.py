@@ -283,7 +283,7 @@ class FilterNodesPlugin(Plugin):
 
     def removal_filter(self, state: CycleState, pod: PodInfo, victims: PodIndex) -> RemovalFilter | None:
         """Return the kernel that answers as this filter would if pods of the index were removed, so that preemption works out all rows at
-        once; None: it tries rows one by one. Only asked of filters that follow pods, and to which pods that are nominated do not matter.
+        once; None: it tries rows one by one. Only for filters to which pods that are nominated do not matter, beside what they request.
         """
         return None
 

@@ -18,13 +18,14 @@ from koordsched._core.change import NodeChange
 from koordsched.config.extension_points import PRE_FILTER
 from koordsched.framework.interface import PreFilterResult
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
-from koordsched.framework.simulation import DryRunFilter, FitFilter, NodeSimulation, OtherVerdicts
+from koordsched.framework.simulation import DryRunFilters, FitFilter, NodeSimulation, OtherVerdicts
 from koordsched.framework.status import Code, PluginError, Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from koordsched._core.pod_index import PodIndex
+    from koordsched._core.removal_filter import RemovalFilter
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.cache.nodes import NodeInfo
@@ -156,14 +157,17 @@ class ShapeSimulation(NodeSimulation):
                 return FitFilter(f, plugin.name, request, alone=not any(map(self._all.depend_on_pods, others)))
         return None
 
-    def dry_run_filter(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilter | None:
+    def dry_run_filters(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilters:
+        kernels: dict[int, RemovalFilter] = {}
         for f, plugin in enumerate(self._shape.filters):
-            if f > fit.f and plugin.follows_pods:
+            if f > fit.f and self._all.depend_on_pods(plugin):
                 kernel = plugin.removal_filter(self._shape.state, pod, victims)
                 if kernel is not None:
-                    others = (other for g, other in enumerate(self._shape.filters) if g not in {f, fit.f})
-                    return DryRunFilter(f, kernel, alone=not any(map(self._all.depend_on_pods, others)))
-        return None
+                    kernels[f] = kernel
+        known = list(kernels.values())
+        kernels = {f: kernel for f, kernel in kernels.items() if all(needed in known for needed in kernel.needs)}
+        others = (other for g, other in enumerate(self._shape.filters) if g != fit.f and g not in kernels)
+        return DryRunFilters(tuple(kernels), tuple(kernels.values()), alone=not any(map(self._all.depend_on_pods, others)))
 
     def rows_with_credits(self) -> list[int]:
         owned, rows = self._all.cache.credits.of(self._shape.owner), []

@@ -17,7 +17,7 @@ from koordsched._core.table import Request
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from koordsched._core.pod_index import PodIndex
     from koordsched.api.podinfo import PodInfo
@@ -34,12 +34,12 @@ class FitFilter(NamedTuple):
     alone: bool  # pods on nodes matter to no other filter
 
 
-class DryRunFilter(NamedTuple):
-    """A filter that the dry run of preemption asks besides comparing amounts; it runs after the one that does."""
+class DryRunFilters(NamedTuple):
+    """The filters that the dry run of preemption asks besides comparing amounts, in running order; they run after the one that does."""
 
-    f: int
-    kernel: RemovalFilter
-    alone: bool  # pods on nodes matter to no filter but these two
+    places: Sequence[int]  # their f
+    kernels: tuple[RemovalFilter, ...]
+    alone: bool  # pods on nodes matter to no filter but these and the one that compares amounts
 
 
 class OtherVerdicts(msgspec.Struct):
@@ -90,8 +90,8 @@ class NodeSimulation(Protocol):
     def rows_with_credits(self) -> list[int]:
         """Return the rows that the pod's owner of credits sees otherwise than the table has them."""
 
-    def dry_run_filter(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilter | None:
-        """Return the filter that can be asked while pods of the index are removed; None when no such filter runs."""
+    def dry_run_filters(self, pod: PodInfo, fit: FitFilter, victims: PodIndex) -> DryRunFilters:
+        """Return the filters that can be asked while pods of the index are removed."""
 
     def other_verdicts(self, f: int, pod: PodInfo, rows: Rows, known: Collection[int] = (), until: int | None = None) -> OtherVerdicts:
         """Return what the other filters say of rows that filter f is the first to refuse, if pods are removed until f lets them pass.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.numa_facts import Hint, Machine, Merged
+    from koordsched._core.numa_joint import NumaAlignment
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
@@ -128,6 +129,10 @@ class NumaAligner(NumaHintProvider):
         """Return on which rows Filter aligns the pod's providers; None: on none."""
 
     @abstractmethod
+    def alignment(self, state: CycleState, pod: PodInfo) -> NumaAlignment | None:
+        """Return the same for kernels to ask."""
+
+    @abstractmethod
     def masks(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
         """Return the affinity that Filter has found on each row; None: there is none on any."""
 
@@ -159,9 +164,14 @@ class TopologyManager:
 
         There its own filter has nothing to add, and might be wrong: it would look at the whole node (deviceshare.md §5 item 3).
         """
-        if self._aligner is None or id(provider) not in self._filter_after or not provider.wants(pod):
-            return None
-        return self._aligner.aligned(state, pod, nodes)
+        return None if self._aligner is None or not self._is_aligned(provider, pod) else self._aligner.aligned(state, pod, nodes)
+
+    def alignment(self, provider: NumaHintProvider, state: CycleState, pod: PodInfo) -> NumaAlignment | None:
+        """Return the same for kernels to ask."""
+        return None if self._aligner is None or not self._is_aligned(provider, pod) else self._aligner.alignment(state, pod)
+
+    def _is_aligned(self, provider: NumaHintProvider, pod: PodInfo) -> bool:
+        return id(provider) in self._filter_after and provider.wants(pod)
 
     def masks(self, provider: NumaHintProvider, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
         """Return the affinity that Filter has found on each of these feasible rows; None: there is none on any. BestEffort has none yet."""

@@ -35,8 +35,6 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {enabled: [{name: DeviceShare}]}}}]
 """
-ALIGNED = PROFILE.replace("{name: DeviceShare}", "{name: NodeNUMAResource}, {name: DeviceShare}")
-POLICY = "node.koordinator.sh/numa-topology-policy"
 CARDS = 4
 PARTITIONS = {
     "scheduling.koordinator.sh/gpu-partitions": json.dumps({"1": [{"minors": [m]} for m in range(CARDS)], "2": [{"minors": [1, 2]}]})
@@ -82,13 +80,13 @@ def with_function(name: str) -> PodBuilder:
 REQUESTS = [whole, half, two, two_of_a_scope, two_of_a_partition, with_interface, with_function]
 
 
-def cluster(nodes: list[tuple[Running, str]], policy: str = "") -> World:
-    world = World(Setup(ALIGNED if policy else PROFILE))
+def cluster(nodes: list[tuple[Running, str]]) -> World:
+    world = World(Setup(PROFILE))
     state = device_state(world)
     for i, (cards, described) in enumerate(nodes):
         name = f"n{i}"
         made = node(name).cpu("64").allocatable("koordinator.sh/gpu", "400").allocatable("koordinator.sh/rdma", "200")
-        world.cache.set_node((made.label(POLICY, policy) if policy else made).build())
+        world.cache.set_node(made.build())
         if described != "none":
             layout = "2x1x1" if described == "fewer" else "2x1x2"
             state.set_device(device(name, gpus=layout, nics="2,3", annotations=PARTITIONS if described == "partitions" else None))
@@ -159,12 +157,11 @@ def tables(world: World) -> list[object]:
     st.lists(st.tuples(running, st.sampled_from(DEVICES)), min_size=1, max_size=4),
     st.sampled_from(REQUESTS),
     st.integers(1, 4),
-    st.sampled_from(["", "", "Restricted"]),
 )
 def test_victims_are_those_of_trying_one_pod_after_the_other(
-    nodes: list[tuple[Running, str]], request: Callable[[str], PodBuilder], priority: int, policy: str
+    nodes: list[tuple[Running, str]], request: Callable[[str], PodBuilder], priority: int
 ) -> None:
-    world = cluster(nodes, policy)
+    world = cluster(nodes)
     check(world, finder_of(world), world.signed(request("high").priority(priority).info()))
 
 

@@ -4,8 +4,8 @@ Only nodes that refuse the pod with Unschedulable count. Each of them is one of:
 
 - by amounts: the filter that refuses it only compares amounts, all others let it pass, and none of them would answer otherwise if any pods
   of the node were removed (`affected_by_removals`). The dry run's victims are then exact, since the same amounts decide at every step of
-  the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all. One filter more
-  may refuse it, or change its answer, if the dry run can ask it at every step (`FilterNodesPlugin.removal_filter`).
+  the reprieve. Pods that are nominated for the node are amounts too, as long as other filters do not depend on pods at all. Other filters
+  may refuse it, or change their answers, if the dry run can ask them at every step (`FilterNodesPlugin.removal_filter`).
 - to simulate: anything else that might work. All filters have to be asked (`candidates`).
 - without victims: no pod there may be evicted for it.
 - refused: it is known without asking why the node refuses the pod even without all possible victims; with that refusal.
@@ -23,6 +23,7 @@ import numpy as np
 
 from koordsched._core.dry_run import DryRun
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals, Rows
+from koordsched.framework.simulation import DryRunFilters
 from koordsched.framework.status import Code
 from koordsched.queue.nominator import NO_ROW
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.preemption.rules import PreemptionRules
     from koordsched.framework.preemption.victims_index import VictimsIndex
-    from koordsched.framework.simulation import DryRunFilter, FitFilter, NodeSimulation
+    from koordsched.framework.simulation import FitFilter, NodeSimulation
     from koordsched.framework.status import Status
     from koordsched.queue.nominator import Nominator
 
@@ -48,7 +49,10 @@ UNKNOWN = -5
 NOTHING: Sequence[tuple[int, int]] = ()
 MOST_RELEASED = 30  # resources; the kernel's limit
 MAX_BYTES = 32 << 20
-BYTES_A_ROW = 44
+BYTES_A_ROW = 48
+
+
+NO_FILTERS = DryRunFilters((), (), alone=False)
 
 
 class Preemptor(NamedTuple):
@@ -83,7 +87,7 @@ class Estimator:
         self._victims = victims
         self._nominator = nominator
         self._rules = rules
-        self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]], RemovalFilter | None], DryRun] = {}
+        self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]], Sequence[RemovalFilter]], DryRun] = {}
         self._rebuilt = victims.rebuilt
 
     def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None) -> CandidateEstimate:
@@ -97,23 +101,22 @@ class Estimator:
             return CandidateEstimate(None, without_victims=resolvable)
         table, nominated = self._victims.bring_up_to_date().table, self._nominator.by_row()
         fit = simulation.fit_filter(pod, besides_credits=True)
-        other = None if fit is None else simulation.dry_run_filter(pod, fit, self._victims.index)
+        others = NO_FILTERS if fit is None else simulation.dry_run_filters(pod, fit, self._victims.index)
         if to_release is None:
             to_release = self._victims.to_release((pod,))
         columns_known = not to_release or (self._in_columns(to_release) and not self._rules.in_vain)
         dry_run = None
         if fit is not None:
-            kernel = None if other is None else other.kernel
-            dry_run = self.dry_run(pod, fit.request, to_release if columns_known else {}, kernel)
+            dry_run = self.dry_run(pod, fit.request, to_release if columns_known else {}, others.kernels)
         estimate = CandidateEstimate(dry_run)
-        drawn = self._victims.rows_drawn_on(overdrawn=other is None)
+        drawn = self._victims.rows_drawn_on(overdrawn=not others.kernels)
         with_credits = simulation.rows_with_credits()
-        estimate.unbounded = np.array(with_credits if other is None else [*with_credits, *drawn], np.int32)
+        estimate.unbounded = np.array([*with_credits, *drawn] if others.kernels else with_credits, np.int32)
         inexact = {*self._nominator.rows_beyond_amounts(), *drawn, *with_credits}
         own = self._nominator.row_of(pod.uid)
         if own != NO_ROW:
             inexact.add(own)
-        alone = fit is None or fit.alone or (other is not None and other.alone)
+        alone = fit is None or fit.alone or others.alone
         exceptions = _Inexact(
             np.array(list(inexact), np.int32), NO_ROWS if alone else nominated.nonempty_rows(), everywhere=not columns_known
         )
@@ -121,14 +124,14 @@ class Estimator:
         if diagnosis.pre_filter is not None:
             sorting.simulate(table.live_rows() if simulation.rows is None else simulation.rows)
         else:
-            sorting.sort_refused_by_filters(fit, other)
-        sorting.sort_exceptions(fit, other)
+            sorting.sort_refused_by_filters(fit, others)
+        sorting.sort_exceptions(fit, others)
         return estimate
 
-    def dry_run(self, pod: PodInfo, request: Request, to_release: Mapping[str, int], other: RemovalFilter | None = None) -> DryRun:
+    def dry_run(self, pod: PodInfo, request: Request, to_release: Mapping[str, int], others: Sequence[RemovalFilter] = ()) -> DryRun:
         """Return the dry run for the pod's priority and group and these amounts, as of now. The index must be up to date.
 
-        other: what is asked besides comparing amounts.
+        others: what is asked besides comparing amounts.
         """
         victims = self._victims
         if self._rebuilt != victims.rebuilt:
@@ -136,7 +139,7 @@ class Estimator:
             self._dry_runs.clear()
         resources = victims.columns.resources
         release = tuple(sorted([(resources[name], amount) for name, amount in to_release.items()])) if to_release else NOTHING
-        key = (pod.priority, request, victims.group_for(pod), release, other)
+        key = (pod.priority, request, victims.group_for(pod), release, others)
         found = self._dry_runs.pop(key, None)
         if found is None:
             most = max(4, MAX_BYTES // (BYTES_A_ROW * victims.index.table.capacity))
@@ -177,25 +180,25 @@ class _Sorting:
         self._over_limit = over_limit
         self._limited = estimate.dry_run is not None and estimate.dry_run.limited
 
-    def sort_refused_by_filters(self, fit: FitFilter | None, other: DryRunFilter | None) -> None:
+    def sort_refused_by_filters(self, fit: FitFilter | None, others: DryRunFilters) -> None:
         """Sort the rows that the shape's filters refuse."""
         for (g, code), rows in self._simulation.unschedulable_rows(self._pod).items():
             if fit is None:
                 self.simulate(rows)
-            elif g == fit.f or (other is not None and g == other.f):
-                self._take_over(g, self._exact(rows), fit, other)
+            elif g == fit.f or g in others.places:
+                self._take_over(g, self._exact(rows), fit, others)
             else:
                 affected = self._simulation.affected_by_removals(g, self._pod, rows, np.full(len(rows), code, np.int32))
                 self.simulate(rows[affected])
                 self._refuse_for_good(g, code, self._exact(rows[~affected]), fit)
 
-    def sort_exceptions(self, fit: FitFilter | None, other: DryRunFilter | None) -> None:
+    def sort_exceptions(self, fit: FitFilter | None, others: DryRunFilters) -> None:
         """Sort the rows of which something else is true than what the shape's filters say: nominated pods or extenders refuse."""
         for status, rows in self._diagnosis.exceptions.groups():
             if status.code is not Code.UNSCHEDULABLE:
                 continue
             if fit is not None and status.plugin == fit.name:
-                self._take_over(fit.f, self._exact(rows), fit, other)
+                self._take_over(fit.f, self._exact(rows), fit, others)
             else:
                 self.simulate(rows)
 
@@ -225,18 +228,28 @@ class _Sorting:
         among = flags[rows]
         return (rows[~among], rows[among]) if among.any() else (rows, NO_ROWS)
 
-    def _take_over(self, f: int, rows: Rows, fit: FitFilter, other: DryRunFilter | None) -> None:
+    def _take_over(self, f: int, rows: Rows, fit: FitFilter, others: DryRunFilters) -> None:
         """Take over the dry run's answer for rows that filter f, which it knows, is the first to refuse."""
-        dry_run, estimate, known = self._estimate.dry_run, self._estimate, {fit.f}
+        dry_run, estimate, known = self._estimate.dry_run, self._estimate, {fit.f, *others.places}
         assert dry_run is not None
         codes = self._codes(dry_run, rows)
         self._refuse_short(fit.f, rows, codes)
-        if other is not None:
-            known.add(other.f)
+        if others.kernels:
             estimate.to_simulate = np.concatenate((estimate.to_simulate, rows[codes == UNKNOWN]))
-            refused = self._pass_others(f, rows[codes == REFUSED], known, until=other.f)
-            self._refuse(RowRefusals.of_codes(refused, dry_run.refusals(refused), partial(self._simulation.explain, other.f, self._pod)))
+            self._refuse_by_others(f, rows[codes == REFUSED], known, others)
         estimate.by_amounts = np.concatenate((estimate.by_amounts, self._pass_others(f, rows[codes == 0], known)))
+
+    def _refuse_by_others(self, f: int, rows: Rows, known: Collection[int], others: DryRunFilters) -> None:
+        """Note rows that others of the dry run's filters refuse once all possible victims are gone, if those before them let them pass."""
+        dry_run = self._estimate.dry_run
+        assert dry_run is not None
+        if not len(rows):
+            return
+        refusing, _ = dry_run.refusals(rows)
+        for k, g in enumerate(others.places):
+            refused = self._pass_others(f, rows[refusing == k], known, until=g)
+            _, codes = dry_run.refusals(refused)
+            self._refuse(RowRefusals.of_codes(refused, codes, partial(self._simulation.explain, g, self._pod)))
 
     def _pass_others(self, f: int, rows: Rows, known: Collection[int], until: int | None = None) -> Rows:
         """Return those of the rows that the filters besides the known ones pass whatever is removed; note what the others are."""

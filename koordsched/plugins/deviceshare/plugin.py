@@ -179,8 +179,10 @@ class DeviceShare(
         return self._state.holding(nodes.rows)
 
     def removal_filter(self, state: CycleState, pod: PodInfo, victims: PodIndex) -> RemovalFilter | None:
-        demand: DeviceDemand = state.read(PRE_FILTER_STATE)
-        return None if demand.adjustment is not None else DeviceRemovals(self._state.holdings(victims), demand.request)
+        demand = self._demand(state, pod)
+        if demand is None or demand.adjustment is not None:
+            return None
+        return DeviceRemovals(self._state.holdings(victims), demand.request, self.topology_manager.alignment(self, state, pod))
 
     def _demand(self, state: CycleState, pod: PodInfo) -> DeviceDemand | None:
         """Return the pod's demand, None without devices. It is compiled here where the profile does not run the plugin's PreFilter."""

@@ -266,6 +266,15 @@ class NodeAllocations:
             zones[part.numa] = ZoneUsage(sums, counts.get(part.numa, NO_CPUS), self.status(part.numa))
         return NumaUsage(CpuCounts(*map(sum, zip(*counts.values(), strict=True))), zones)
 
+    def in_zones(self, allocation: PodAllocation) -> list[tuple[int, int, int]]:
+        """Return what an allocation has of zones, as the table counts it: NUMA id, resource id, amount."""
+        return [
+            (part.numa, resource, amount)
+            for part in self._parts
+            if part.numa in allocation.amounts
+            for resource, amount in self._by_id(allocation.amounts[part.numa], part).items()
+        ]
+
     def _by_id(self, amounts: dict[str, int], part: _NumaPart) -> dict[int, int]:
         """Key amounts of a zone by resource id; what the zone does not have is left out."""
         ids = part.ids

@@ -14,6 +14,8 @@ import numpy as np
 
 from koordsched._core.change import NodeChange
 from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
+from koordsched._core.numa_joint import NumaAlignment
+from koordsched._core.numa_removals import NumaRemovals
 from koordsched.api.koordinator.pods import RESOURCE_STATUS
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from koordsched._core.hint_source import NumaHintSource
     from koordsched._core.hints import NumaView
     from koordsched._core.numa_facts import Hint, Machine
+    from koordsched._core.pod_index import PodIndex
+    from koordsched._core.removal_filter import RemovalFilter
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs
@@ -141,6 +145,23 @@ class NodeNUMAResource(
     def aligned(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Aligned | None:
         demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
         return None if demand is None else self._filter.aligned(demand, nodes)
+
+    def alignment(self, state: CycleState, pod: PodInfo) -> NumaAlignment | None:
+        demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
+        return None if demand is None or demand.designated is not None else NumaAlignment(self._table, demand.request)
+
+    def removal_filter(self, state: CycleState, pod: PodInfo, victims: PodIndex) -> RemovalFilter | None:
+        demand: CompiledDemand = state.read(PRE_FILTER_STATE)
+        if demand.designated is not None:
+            return None
+        others, holdings = self.topology_manager.others(self, pod), self._numa.holdings(victims)
+        if not others:
+            return NumaRemovals(holdings, demand.request)
+        source = _source(others, state, pod)
+        followed = others[0].removal_filter(state, pod, victims) if isinstance(others[0], FilterNodesPlugin) else None
+        if source is None or followed is None:
+            return None
+        return NumaRemovals(holdings, demand.request, self._args.scoring, source, (followed,))
 
     def masks(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Masks | None:
         demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)

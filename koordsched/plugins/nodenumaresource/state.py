@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from koordsched._core.numa import NumaTable
+from koordsched._core.numa_removals import NumaHoldings
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.cpulist import cpu_ids, format_cpus
 from koordsched.api.koordinator.nodes import node_policy
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from koordsched._core.numa import NumaCells
+    from koordsched._core.numa_removals import HeldInZones
+    from koordsched._core.pod_index import PodIndex
     from koordsched.api.core import Node
     from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.meta import Unstructured
@@ -55,6 +58,7 @@ class NumaState(PodHoldings[PodAllocation]):
         self._names = handle.columns.name_column.values  # held for every node of which something is known
         self.table = NumaTable(handle.cache.table, handle.columns.name_column.attribute)
         self._nodes: dict[str, NodeAllocations] = {}
+        self._holdings: dict[PodIndex, NumaHoldings] = {}
         self.change = handle.cache.change_kinds.register("NodeNUMAResource")  # with which the row is marked
         self._pod_level = False
         follow_topologies(handle, self)
@@ -80,6 +84,29 @@ class NumaState(PodHoldings[PodAllocation]):
     def held_by(self, uid: str) -> PodAllocation | None:
         name = self._where.get(uid)
         return None if name is None else self._nodes[name].pods.get(uid)
+
+    def holdings(self, pods: PodIndex) -> NumaHoldings:
+        """Return what the pods of an index of victims hold, compiled. Indexes are there as long as the cache."""
+        found = self._holdings.get(pods)
+        if found is None:
+            found = self._holdings[pods] = NumaHoldings(self.table, pods, self._held_on)
+        return found
+
+    def _held_on(self, row: int, pods: Sequence[PodInfo]) -> Sequence[HeldInZones] | None:
+        """Return what each of these pods of a row holds; None where more happens when one leaves than that this is free.
+
+        CPUs of their own are counted by cores and zones, and what a pod has drawn of a reservation is the reservation's again.
+        """
+        info = self._cache.infos[row]
+        node = None if info is None else self._nodes.get(info.name)
+        if node is None or not node.pods:
+            return [()] * len(pods)
+        if any(held.cpus for held in node.pods.values()):
+            return None
+        drawn_from = self._cache.credits.drawn_from
+        if self._placeholders and any(drawn_from(uid) is not None for uid in node.pods):
+            return None
+        return [() if (held := node.pods.get(pod.uid)) is None else node.in_zones(held) for pod in pods]
 
     # Deciding
 

@@ -62,7 +62,15 @@ class QuantityError(ValueError):
 
     def at(self, path: str) -> QuantityError:
         """Return the same error with the place where the value stands."""
-        return QuantityError(self.value, path)
+        return type(self)(self.value, path)
+
+
+class NegativeQuantityError(QuantityError):
+    """A quantity below zero where only amounts make sense: what is requested."""
+
+    @property
+    def problem(self) -> str:
+        return f"{_shown(self.value)} is negative"
 
 
 @lru_cache(maxsize=16384, typed=True)

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from koordsched.api.names import is_scalar_resource_name
-from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, QuantityError, millis, nano, units
+from koordsched.api.quantity import NANO_PER_MILLI, NANO_PER_UNIT, NegativeQuantityError, QuantityError, millis, nano, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -220,12 +220,14 @@ def _exact_total(
     written_overhead: Written,
     written_pod_level: Written,
 ) -> _ExactRequests:
-    containers = [_exact(written, f"spec.containers[{i}].resources.requests") for i, written in enumerate(written_containers)]
+    containers = [_requested(written, f"spec.containers[{i}].resources.requests") for i, written in enumerate(written_containers)]
     inits = [
-        (sidecar, _exact(written, f"spec.initContainers[{i}].resources.requests")) for i, (sidecar, written) in enumerate(written_inits)
+        (sidecar, _requested(written, f"spec.initContainers[{i}].resources.requests")) for i, (sidecar, written) in enumerate(written_inits)
     ]
-    overhead = _exact(written_overhead, "spec.overhead")
-    pod_level = {name: amount for name, amount in _exact(written_pod_level, "spec.resources.requests").items() if _may_be_pod_level(name)}
+    overhead = _requested(written_overhead, "spec.overhead")
+    pod_level = {
+        name: amount for name, amount in _requested(written_pod_level, "spec.resources.requests").items() if _may_be_pod_level(name)
+    }
     return _ExactRequests(containers, inits, overhead, pod_level, _plus(_base(containers, inits) | pod_level, overhead))
 
 
@@ -302,6 +304,15 @@ def _exact(written: Written, path: str) -> Exact:
             exact[name] = nano(quantity)
         except QuantityError as error:
             raise error.at(f"{path}[{name}]") from None
+    return exact
+
+
+def _requested(written: Written, path: str) -> Exact:
+    """Read what is requested. The API server lets no negative amount into a pod; the template of a Reservation it does not look at."""
+    exact = _exact(written, path)
+    for name, quantity in written:
+        if exact[name] < 0:
+            raise NegativeQuantityError(quantity, f"{path}[{name}]")
     return exact
 
 

@@ -186,7 +186,7 @@ def amounts_of(resources: ResourceList) -> dict[str, int]:
 
 
 def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:
-    """Return what the reservation keeps from its owners; nothing where the annotation cannot be read (reservation.md §18)."""
+    """Return what the reservation keeps from its owners; nothing where the annotation cannot be read, or says less (reservation.md §18)."""
     if not annotations.get(NODE_RESERVATION):
         return NOTHING
     try:
@@ -198,4 +198,4 @@ def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:
             amounts["cpu"] = 1000 * inner.cpus.bit_count()
     except (Malformed, QuantityError, ValueError):
         return NOTHING
-    return amounts
+    return NOTHING if any(amount < 0 for amount in amounts.values()) else amounts

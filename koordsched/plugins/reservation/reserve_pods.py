@@ -17,7 +17,7 @@ from koordsched.api.koordinator.reading import Malformed, read_annotation
 from koordsched.api.koordinator.reservation_status import available
 from koordsched.api.koordinator.reserve_pods import FAILED, RESIZE_ALLOCATABLE, SUCCEEDED, is_available, template_requests
 from koordsched.api.meta import Api
-from koordsched.api.quantity import QuantityError, nano
+from koordsched.api.quantity import NegativeQuantityError, QuantityError, nano
 from koordsched.backoff import Backoff
 from koordsched.clock import rfc3339
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, OutcomeUnknown, Patch, PatchType, Ref, ServerError, TooManyRequests
@@ -92,7 +92,8 @@ class ReservationBinder:
         requests, template = template_requests(reservation), reservation.spec.template or PodTemplateSpec()
         resized = read_annotation(reservation.metadata.annotations, RESIZE_ALLOCATABLE, _Resized)
         for resource, amount in (resized.resources if resized is not None else {}).items():
-            nano(amount)
+            if nano(amount) < 0:
+                raise NegativeQuantityError(amount, f"{RESIZE_ALLOCATABLE}: resources[{resource}]")
             requests[resource] = amount
         limits = any(container.resources.limits for container in (*template.spec.containers, *template.spec.init_containers))
         scheduled = NOTHING_REQUESTED if limits and not requests else ""

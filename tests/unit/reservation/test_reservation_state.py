@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.builders import node, pod
 from support.reservations import ReservationWorld, available, linked
 
@@ -102,3 +103,16 @@ def test_a_reservation_whose_amounts_cannot_be_read_is_reported_once_and_no_diff
     assert world.reservations.by_uid["uid-r"].allocatable == {"cpu": 2000}
     stored["r"] = available("r", "n", {"cpu": "many"}, metadata={"resourceVersion": "5"})  # a change that was lost is found
     assert [difference.column for difference in check.differences("n")] == ["version of reservation r"]
+
+
+@pytest.mark.parametrize("inner", ['{"resources":{"cpu":"-2"}}', '{"resources":{"cpu":"500m","memory":"-1"}}'])
+def test_a_part_that_is_kept_from_owners_cannot_be_less_than_nothing(inner: str) -> None:
+    """It is ignored, as one that cannot be read (reservation.md §18): owners must not get more than is reserved."""
+    world = a_world()
+    metadata = {"annotations": {"node.koordinator.sh/reservation": inner}}
+    world.reservations.put(available("r", "n", ONE, metadata=metadata))
+    large = pod("large").uid("uid-large").cpu("2").label("app", "x").annotation(RESERVATION_AFFINITY, "{}").info()
+    with pytest.raises(LookupError, match=r"Reservation\(s\) Insufficient cpu"):
+        world.give(large)
+    fits = pod("fits").uid("uid-fits").cpu("1").label("app", "x").annotation(RESERVATION_AFFINITY, "{}").info()
+    assert world.give(fits) == ("n", "r")

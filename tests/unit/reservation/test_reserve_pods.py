@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -124,3 +125,26 @@ def test_requests_of_a_template_are_summed_and_written_as_they_were() -> None:
     assert template_requests(reservation({"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}})) == {}
     with pytest.raises(QuantityError):
         template_requests(reservation(requesting({"cpu": "much"})))
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        (requesting({"cpu": "4"}, {"cpu": "-1"}), 'spec.containers[1].resources.requests[cpu]: "-1" is negative'),
+        (requesting({"cpu": "4"}, overhead={"memory": "-1Mi"}), 'spec.overhead[memory]: "-1Mi" is negative'),
+        (
+            requesting({}, initContainers=[{"name": "i", "resources": {"requests": {"example.com/gpu": -1}}}]),
+            "spec.initContainers[0].resources.requests[example.com/gpu]: -1 is negative",
+        ),
+        (requesting({}, resources={"requests": {"cpu": "-1m"}}), 'spec.resources.requests[cpu]: "-1m" is negative'),
+    ],
+)
+def test_a_template_must_not_request_less_than_nothing(template: dict[str, Any], problem: str) -> None:
+    with pytest.raises(QuantityError, match=f"^{re.escape(problem)}$"):
+        PodInfo.of_reservation(reservation(template))
+
+
+def test_an_available_reservation_cannot_have_less_than_nothing() -> None:
+    status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "-1"}}
+    with pytest.raises(QuantityError, match='"-1" is negative'):
+        PodInfo.of_reservation(reservation(requesting({"cpu": "1"}), status=status))

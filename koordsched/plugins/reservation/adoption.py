@@ -59,6 +59,7 @@ class Adoption:
             return allocations
 
         self._allocations = handle.cache.shared.one(PreAllocations, make)
+        self._allocations.expect(config)
 
     def owner_of(self, pod: PodInfo) -> PreAllocatorName | None:
         return self._allocations.owner_of(pod, self._config)

@@ -22,6 +22,7 @@ from koordsched.plugins.reservation.matching import Outcome, classify, demand_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
+    from koordsched._core.table import Request
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
@@ -97,11 +98,15 @@ class ClusterRule:
         return False
 
     def order(self, pod: Pod) -> tuple[object, ...]:
+        meta = pod.metadata
+        written = meta.annotations.get(self._priority)
+        if written is None:
+            return 0, meta.uid
         try:
-            priority = int(pod.metadata.annotations.get(self._priority, "0"), 10)
+            priority = int(written, 10)
         except ValueError:
             priority = 0
-        return -priority if priority in INT64 else 0, pod.metadata.uid
+        return -priority if priority in INT64 else 0, meta.uid
 
 
 class NamedRule:
@@ -134,6 +139,7 @@ class CandidateSet:
         self.rule = rule
         self.credit_key = credit_key
         self.users = 0  # kinds of Reservations that look at it
+        self.standing = False  # whether it is kept without any, so that the first one finds it complete
         self.candidates: dict[str, Candidate] = {}  # by uid
         self.rows: dict[int, dict[str, Candidate]] = {}  # the same by row
         self.choosy: set[str] = set()  # uids of pods that ask something of Reservations, whether or not they are candidates
@@ -177,14 +183,24 @@ class CandidateSet:
     def compiled(self) -> CandidateRows:
         """Return the candidates as kernels read them. O(candidates of rows that changed)."""
         request, order = self._cache.columns.request, self.rule.order
+        requests: dict[int, Request] = {}  # by id of the resources, which pods of one template share
         for row in self._outdated:
-            ordered = list(self.rows.get(row, {}).values())
+            on_row = self.rows.get(row)
+            if on_row is None:
+                self._ordered.pop(row, None)
+                self._compiled.set_row(row, ())
+                continue
+            ordered = self._ordered[row] = list(on_row.values())
             if len(ordered) > 1:
                 ordered.sort(key=lambda candidate: order(candidate.pod.pod))
-            self._ordered[row] = ordered
-            self._compiled.set_row(row, [request(candidate.pod.resources) for candidate in ordered])
-            if not ordered:
-                del self._ordered[row]
+            asked = []
+            for candidate in ordered:
+                resources = candidate.pod.resources
+                found = requests.get(id(resources))
+                if found is None:
+                    found = requests[id(resources)] = request(resources)
+                asked.append(found)
+            self._compiled.set_row(row, asked)
         self._outdated.clear()
         return self._compiled
 
@@ -244,13 +260,17 @@ class RunningPods(PodFollower):
             found.put(*first)
         return found
 
+    def keep(self, rule: CandidateRule) -> None:
+        """Keep the set of a rule for good, from now on: each pod that comes is looked at then, not all by the first Reservation."""
+        self.set_of(rule).standing = True
+
     def use(self, found: CandidateSet) -> None:
         """Keep a set until `leave` is called as often."""
         found.users += 1
 
     def leave(self, found: CandidateSet) -> None:
         found.users -= 1
-        if not found.users:
+        if not found.users and not found.standing:
             del self._sets[found.rule.key]
             for known in self._classes_with(found.rule.needs):
                 if found in known.sets:

@@ -152,6 +152,11 @@ class PreAllocations:
         self._serial = count(1)
         handle.cache.columns.call_when_renewed(self._renewed)
 
+    def expect(self, config: PreAllocationConfig) -> None:
+        """Let the candidates of the mode Cluster be known from the start, where Reservations may be in it: they are the same for all."""
+        if config.enable_cluster_mode:
+            self._running.keep(ClusterRule(config.cluster_label_key, config.cluster_priority_annotation_key))
+
     def owner_of(self, pod: PodInfo, config: PreAllocationConfig) -> PreAllocatorName | None:
         """Return the owner of the credits of a reserve pod; None when there is nothing to take over, or `problem_of` says why not."""
         reservation = pod.reservation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 from support.builders import PodBuilder, node, pod
-from support.reservations import ReservationWorld, available
+from support.reservations import WITH_RESERVATIONS, ReservationWorld, available
+from support.world import Setup
 
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservations import ReservationStatus
@@ -23,9 +24,20 @@ def reserve_pod(name: str, cpu: str = "4", **labels: str) -> PodInfo:
     return PodInfo.of_reservation(replace(made, status=ReservationStatus()))
 
 
-def world_with(*pods: PodBuilder) -> tuple[ReservationWorld, RunningPods]:
+CLUSTER_MODE = Setup("""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: Reservation, weight: 5000}]}
+  pluginConfig: [{name: Reservation, args: {preAllocationConfig: {enableClusterMode: true}}}]
+""")
+PRE_ALLOCATABLE = "pod.koordinator.sh/is-pre-allocatable"
+
+
+def world_with(*pods: PodBuilder, setup: Setup = WITH_RESERVATIONS) -> tuple[ReservationWorld, RunningPods]:
     """Return two nodes of ten CPUs with these pods, of which Reservations look for those with app=x."""
-    world = ReservationWorld()
+    world = ReservationWorld(setup)
     for name in ("a", "b"):
         world.cache.set_node(node(name).cpu("10").build())
     for each in pods:
@@ -69,6 +81,23 @@ def test_the_check_agrees_after_what_happens_to_pods() -> None:
     world.cache.set_pod(running("new").info(counted_on_node=True), "a")
     assert [list(kept.differences(name)) for name in ("a", "b", "none")] == [[], [], []]
     assert candidates(kept) == ["uid-new"]
+
+
+def test_where_the_mode_cluster_is_enabled_its_candidates_are_known_before_a_reservation_asks_and_after_it_went() -> None:
+    """The first Reservation would have to look at all pods otherwise."""
+    marked = [running(name).label(PRE_ALLOCATABLE, "true") for name in ("p", "q")]
+    world, kept = world_with(*marked, running("other"), setup=CLUSTER_MODE)
+    assert candidates(kept) == ["uid-p", "uid-q"]
+    world.cache.remove_pod("uid-q")
+    made = available("r", "", {"cpu": "4"}, preAllocation=True, preAllocationPolicy={"mode": "Cluster"})
+    waiting = world.signed(PodInfo.of_reservation(replace(made, status=ReservationStatus())))
+    assert waiting.shape is not None
+    (candidate_set,) = kept._sets.values()
+    assert candidate_set.users == 1
+    assert list(kept.differences("a")) == []
+    kept.leave(candidate_set)
+    assert (list(kept._sets.values()), candidates(kept)) == ([candidate_set], ["uid-p"])
+    assert world_with(*marked)[1]._sets == {}, "where it is not enabled nothing is kept"
 
 
 def test_the_check_finds_what_went_wrong_and_mends_it() -> None:

@@ -23,6 +23,7 @@ from support.controlplane.credentials import SCHEDULER, STRANGER, Kubeconfig, by
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process
 from support.controlplane.rest import Rest
+from support.distributions import with_plugin
 from support.live import create_node, create_pod, until
 from support.placements import Placements
 from support.proxy import Proxy, Weather
@@ -297,21 +298,11 @@ def block(way):
 BLOCKING_PROFILE = {"schedulerName": "default-scheduler", "plugins": {"filter": {"enabled": [{"name": "Blocker"}]}}}
 
 
-def blocking_plugin(folder: Path) -> Mapping[str, str]:
-    """Write a distribution with a plugin that blocks once; return the environment in which it is found."""
-    info = folder / "blocker-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: blocker\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[koordsched.plugins]\nBlocker = blocker:Blocker\n")
-    (folder / "blocker.py").write_text(BLOCKER)
-    return {**os.environ, "PYTHONPATH": str(folder)}
-
-
 @pytest.mark.parametrize("way", ["in Python", "in C, holding the interpreter", "in a log that is not read"])
 def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: ControlPlane, tmp_path: Path, way: str) -> None:
     rest = plane.rest()
     fill(rest)
-    environment = blocking_plugin(tmp_path / "plugin")
+    environment = with_plugin(tmp_path / "plugin", "Blocker", BLOCKER)
     kubeconfig = scheduler_kubeconfig(plane)
     leader = Contestant(plane, tmp_path / "first", kubeconfig, Setup(TIMES, [BLOCKING_PROFILE], {**environment, "BLOCKER_WAY": way}))
     until(lambda: leader.leads)

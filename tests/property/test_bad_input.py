@@ -192,7 +192,9 @@ class Story:
         found: dict[str, list[str]] = {}
         for name, mistake in (*objects, *pods):
             key = mistake.key
-            if key is not None and mistake.unreadable and not key.silent and (key.needs is None or not (self.wrong or mistake.early)):
+            if key is None or not mistake.unreadable or key.silent:
+                continue
+            if key.needs is None or not (self.wrong.keys() - {mistake.kind} or mistake.early):
                 said = self.words_about(name, mistake.kind)
                 if not any(names(text, key.key, mistake.value) for text in said):
                     found[repr(mistake)] = said

@@ -43,7 +43,8 @@ TEXT, NAME, FLAG, NUMBER, JSON, LIST = "text", "name", "flag", "number", "object
 
 class Key(msgspec.Struct, frozen=True):
     """A label or an annotation. of: what its value is; beside: what a pod with it has besides. silent: why no word is said of a value
-    that cannot be meant; "": a word has to be said. needs: the kind whose object has to be right for the key to be read at all."""
+    that cannot be meant; "": a word has to be said. needs: the kind whose object has to be right for the key to be read at all, where
+    that is once the pod or the Reservation is on a node."""
 
     kind: Kind
     place: str
@@ -232,7 +233,7 @@ KEYS: tuple[Key, ...] = (
     Key(RESERVATION, LABEL, f"{SCHEDULING}reservation-order", "5", NUMBER),
     Key(RESERVATION, LABEL, f"{SCHEDULING}pre-allocation-required", "false", FLAG),
     Key(RESERVATION, LABEL, "koordinator.sh/priority", "9100", NUMBER),
-    Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-restricted-options", '{"resources":["cpu"]}', JSON),
+    Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-restricted-options", '{"resources":["cpu"]}', JSON, needs=NODE),
     Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-resize-allocatable", "{}", JSON, OWN),
 )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import threading
-from queue import Queue
+from contextlib import suppress
+from queue import Full, Queue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,23 +25,28 @@ class QueuedStream(io.TextIOBase):
     def __init__(self, stream: TextIO, length: int) -> None:
         self._stream = stream
         self._queue: Queue[str | None] = Queue(max(length, 1))
+        self._ended = False  # whether what is written now comes after the end
         self._thread = threading.Thread(target=self._pass_on, name="log", daemon=True)
 
     def write(self, text: str) -> int:
-        if self._thread.is_alive():
+        if not self._thread.is_alive():
+            return self._stream.write(text)
+        if not self._ended:
             self._queue.put(text)
-            return len(text)
-        return self._stream.write(text)
+        return len(text)
 
     def flush(self) -> None:
         """Do nothing: the thread flushes when there is nothing more to write."""
 
     def drain(self) -> None:
-        """Write what waits, and everything from now on at once."""
+        """Write what waits, and everything from now on at once. A reader that takes nothing gets no more: the process has to end."""
         if self._thread.is_alive():
-            self._queue.put(None)
+            self._ended = True
+            with suppress(Full):
+                self._queue.put(None, timeout=CLOSE_SECONDS)
             self._thread.join(CLOSE_SECONDS)
-        self._stream.flush()
+        if not self._thread.is_alive():
+            self._stream.flush()
 
     def __enter__(self) -> Self:
         self._thread.start()

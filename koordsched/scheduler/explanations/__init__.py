@@ -6,6 +6,7 @@
 - `attempts.py`        the diagnosis of an attempt that failed, taken before and after PostFilter
 - `rendering.py`       a `framework.pod_diagnosis.PodDiagnosis` as the JSON of the log, and as the status of a ScheduleExplanation
 - `explainer.py`       the diagnosis of any pod, gang or job as of now, without an attempt
+- `owned_pods.py`      the pods of a job
 - `controller.py`      fills the status of ScheduleExplanations with it
 
 Nothing of it costs a scheduling cycle anything while it is off.

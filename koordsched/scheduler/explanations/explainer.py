@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.framework.pod_diagnosis import PodDiagnosis
 from koordsched.scheduler.explanations.attempts import failed_nodes, named
+from koordsched.scheduler.explanations.owned_pods import OwnedPods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +36,11 @@ class Explainer:
         self._context = context
         self._pods = pods
         self._attempts = attempts
+        self._owned: OwnedPods | None = None  # once a job was asked about
 
     def pods_of(self, question: str) -> Sequence[str]:
         """Return the keys of the pods that a question is about: a pod (namespace/name), a gang or a group of gangs (its id), or a job
-        (namespace/name of what owns pods); none when there is nothing of that name. O(pods) where it is no pod and no gang.
+        (namespace/name of what owns pods); none when there is nothing of that name. The first that is no pod and no gang costs O(pods).
         """
         if self._pods.at(question) is not None:
             return (question,)
@@ -45,12 +48,10 @@ class Explainer:
             members = () if profile.group_turn is None else profile.group_turn.members_of(question)
             if members:
                 return members
-        namespace, _, owner = question.partition("/")
-        return [
-            key
-            for key, pod in self._pods.pods.items()
-            if pod.metadata.namespace == namespace and any(reference.name == owner for reference in pod.metadata.owner_references)
-        ]
+        if self._owned is None:
+            self._owned = OwnedPods()
+            self._context.informers.of(POD).add_handler(self._owned)
+        return self._owned.of(question)
 
     def answer(self, question: str) -> list[PodDiagnosis]:
         """Return the diagnoses of the pods that the question is about, by name; none when there is nothing of that name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import Fake, pod_manifest
 from support.stages import Stage, begin, metric, nodes_of_pods
 
@@ -47,6 +48,15 @@ class Followers(Fake, PreEnqueuePlugin, NextPodPlugin, PermitPlugin):
         return None, 0.0
 
 
+def executions(world: EmbeddedCluster) -> dict[str, float]:
+    """Return how often the plugin was asked, by whether it named a pod."""
+    name = "scheduler_plugin_execution_duration_seconds_count"
+    where = {"plugin": "Followers", "extension_point": "NextPod"}
+    families = text_string_to_metric_families(world.scheduler.metrics.text().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name and where.items() <= sample.labels.items()]
+    return {sample.labels["status"]: sample.value for sample in samples}
+
+
 async def started(world: EmbeddedCluster, *pods: dict[str, Any]) -> None:
     """Let the followers be gated before the first pod comes."""
     await begin(world, *pods)
@@ -60,6 +70,8 @@ async def test_named_pods_come_before_the_queue_and_count_no_attempt(stage: Stag
         await started(world, pod_manifest("c"), pod_manifest("b"))
         assert plugin.order == ["first", "b", "c"]
         assert metric(world, LATENCY) == 2
+        assert executions(world)["true"] == 2
+        assert executions(world)["false"] >= 2, "asked at least before the first pod and when no follower was left"
         assert metric(world, "scheduler_pod_scheduling_attempts_sum") == 3
         world.scheduler.queue.check_invariants()
 

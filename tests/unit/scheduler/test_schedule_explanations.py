@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -176,6 +177,53 @@ async def test_a_job_is_the_owner_of_pods(koordinators: Stage) -> None:
         (explained,) = status(world)["detailedExplanation"]
         assert [each["name"] for each in explained["scheduleExplanation"]["feasibleSchedulingResult"]] == ["p0"]
         assert details(world) == [("NodeResourcesFit", "Insufficient cpu", ["n1"])]
+
+
+async def test_pods_of_a_job_come_and_go_and_are_given_other_owners(koordinators: Stage) -> None:
+    """After the first question nothing walks over all pods: the second one is answered by what was learnt from their changes."""
+
+    def owned(name: str, owner: str) -> dict[str, Any]:
+        manifest = pod_manifest(name, "1")
+        manifest["metadata"]["ownerReferences"] = [{"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": owner}]
+        return manifest
+
+    def pods(job: str) -> list[str]:
+        return [key.partition("/")[2] for key in world.scheduler.explanations.explainer.pods_of(job)]
+
+    async with koordinators() as world:
+        for each in (owned("a", "one"), owned("b", "one"), owned("c", "two"), pod_manifest("alone")):
+            await world.create(POD, each)
+        await world.start()
+        await world.settle()
+        assert (pods("default/one"), pods("default/two"), pods("default/none")) == (["a", "b"], ["c"], [])
+        assert pods("other/one") == []
+        live = world.scheduler.explanations.explainer._pods
+        store, live.pods = live.pods, Unwalkable(live.pods)
+        await world.create(POD, owned("d", "two"))
+        await world.cluster.patch(Ref(POD, "default", "a"), Patch({"metadata": owned("a", "two")["metadata"]}))
+        await world.delete(Ref(POD, "default", "c"))
+        await world.settle()
+        assert (pods("default/one"), pods("default/two")) == (["b"], ["d", "a"])
+        await world.delete(Ref(POD, "default", "b"))
+        await world.settle()
+        assert (pods("default/one"), pods("default/a")) == ([], ["a"])
+        live.pods = store
+
+
+class Unwalkable(Mapping[str, Any]):
+    """A store in which objects can be looked up and over which there is no loop."""
+
+    def __init__(self, store: Mapping[str, Any]) -> None:
+        self._store = store
+
+    def __getitem__(self, key: str) -> Any:
+        return self._store[key]
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
 
 
 async def gang_of_two(world: EmbeddedCluster) -> None:

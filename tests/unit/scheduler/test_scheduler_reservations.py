@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from support.fakes import embedded, node_manifest
+import pytest
+from support.fakes import Late, config_with, embedded, factory, node_manifest, pod_manifest
 from support.stages import metric
 
-from koordsched.api.kinds import EVENT, NODE, RESERVATION
+import koordsched.plugins
+from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
 from koordsched.cluster.port import Patch, PatchType, Ref
 from koordsched.config import load_config_text
 from koordsched.embedded.cluster import EmbeddedCluster
+from koordsched.framework.status import error
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -24,9 +27,9 @@ MALFORMED = 'koord_scheduler_malformed_objects_total{kind="Reservation"}'
 
 
 @asynccontextmanager
-async def started(*cpus: str, damaged: bool = False) -> AsyncIterator[EmbeddedCluster]:
+async def started(*cpus: str, damaged: bool = False, config: Any = None) -> AsyncIterator[EmbeddedCluster]:
     """Return a running scheduler with the plugin, on nodes with so many cores."""
-    async with embedded(asyncio.get_running_loop(), load_config_text(CONFIG), damaged=damaged) as world:
+    async with embedded(asyncio.get_running_loop(), config or load_config_text(CONFIG), damaged=damaged) as world:
         for number, cpu in enumerate(cpus, 1):
             await world.create(NODE, node_manifest(f"n{number}", cpu))
         await world.start()
@@ -90,6 +93,42 @@ async def test_one_that_cannot_be_scheduled_as_it_is_says_so_once_and_is_counted
         assert (metric(world, MALFORMED), events(world)) == (1, [("FailedScheduling", "r")])
         await patch(world, {"spec": manifest(cpu="1")["spec"]})
         assert conditions(world)["Scheduled"][0] == "True"
+
+
+class OfReservations(Late):
+    """Has something to do before Reservations are bound, and for pods too."""
+
+    pre_binds_reservations = True
+
+
+async def test_what_plugins_do_before_a_reservation_is_bound_is_timed_each_time_and_apart_from_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """frameworkext.md §8: PreBindReservation is counted in every cycle, PreBind in one of ten."""
+    late = OfReservations("L")
+    monkeypatch.setitem(koordsched.plugins.REGISTRY, "L", factory(late))
+    plugins = {"multiPoint": {"enabled": [{"name": "Reservation"}]}, "preBind": {"enabled": [{"name": "L"}]}}
+    config = config_with({"L": "preBind"}, profiles=[{"schedulerName": "default-scheduler", "plugins": plugins}])
+    async with started("8", config=config) as world:
+        for number in range(6):
+            await world.create(RESERVATION, manifest(f"r{number}", "1"))
+            await world.settle()
+            assert timed(world, "PreBindReservation") == number + 1
+        assert timed(world, "PreBind") == 0
+        late.pre_bind_answer = error("no")
+        await world.create(RESERVATION, manifest("refused", "1"))
+        await world.settle()
+        assert timed(world, "PreBindReservation", "Error") == 1
+        late.pre_bind_answer = None
+        await world.create(POD, pod_manifest("p", "1"))
+        await world.settle()
+        assert timed(world, "PreBindReservation") == 6
+
+
+def timed(world: EmbeddedCluster, point: str, status: str = "Success") -> float:
+    """Return how many of the plugin's executions at an extension point are in the histogram."""
+    labels = f'extension_point="{point}",plugin="L",status="{status}"'
+    return metric(world, f"scheduler_plugin_execution_duration_seconds_count{{{labels}}}")
 
 
 async def test_nothing_is_kept_of_one_that_could_not_be_scheduled_and_is_gone() -> None:

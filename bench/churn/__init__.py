@@ -2,6 +2,7 @@
 
     PYTHONPATH=bench:tests python -m churn --minutes 30
 
+- `runner.py`     the run itself, for `soak` too: mutations, a look each minute, the table, the exit code
 - `settings.py`   how much of it
 - `shapes.py`     the pods that come and go
 - `cluster.py`    the nodes and what befalls them; `mutator.py` does it all, a little at a time

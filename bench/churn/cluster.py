@@ -37,10 +37,20 @@ class Nodes:
         """Take a node away with its pods, as a drain and a cluster autoscaler do, or bring one."""
         if len(self.names) < self._count:
             self.add()
-            return
-        name = self.names.pop(self._random.randrange(len(self.names)))
+        else:
+            self.take_away(self.names.pop(self._random.randrange(len(self.names))))
+
+    def take_away(self, name: str) -> None:
+        """Delete the node with its pods."""
         self._rest.delete(f"{NODES}/{name}")
         self._rest.delete(f"{PODS}?gracePeriodSeconds=0&fieldSelector=spec.nodeName%3D{name}")
+
+    def delete_orphans(self, listed: list[Json]) -> list[str]:
+        """Delete pods on nodes that have gone, as the pod garbage collector would, and return their names."""
+        orphans = [each["metadata"]["name"] for each in listed if each["spec"].get("nodeName", self.names[0]) not in self.names]
+        for name in orphans:
+            gently(self._rest.delete, f"{PODS}/{name}?gracePeriodSeconds=0")
+        return orphans
 
     def add(self) -> None:
         name = f"n{self._made}"

@@ -82,10 +82,8 @@ class Mutator:
         attend(self._rest)
 
     def collect(self, listed: list[Json]) -> int:
-        """Delete pods on nodes that have gone, as the pod garbage collector would, and forget what is not there; return how many went."""
-        orphans = [each["metadata"]["name"] for each in listed if each["spec"].get("nodeName", self.nodes.names[0]) not in self.nodes.names]
-        for name in orphans:
-            gently(self._rest.delete, f"{PODS}/{name}?gracePeriodSeconds=0")
+        """Do what the pod garbage collector would, and forget what is not there; return how many pods went."""
+        orphans = self.nodes.delete_orphans(listed)
         present = {each["metadata"]["name"] for each in listed}.difference(orphans)
         for name in self._claims.keys() - present:  # of pods that were preempted or drained
             self._release(name)

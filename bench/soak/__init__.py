@@ -7,6 +7,6 @@
 - `objects.py`    the pods, gangs, quotas and Reservations that come and go; `mutator.py` does it all, a little at a time
 - `recount.py`    what must hold whenever nothing is under way, counted from nothing but what the API server says
 
-Waiting for rest, the line through memory and the table are those of `churn`, which does the same with kube-scheduler's plugins. It ends
-with code 1 when something did not hold. docs/benchmarks.md says what it does in words.
+The run itself, waiting for rest and the table are those of `churn`, which does the same with kube-scheduler's plugins. It ends with code 1
+when something did not hold. docs/benchmarks.md says what it does in words.
 """

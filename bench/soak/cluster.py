@@ -62,14 +62,9 @@ class DescribedNodes(Nodes):
         changes = [self._cordon, self._uncordon, self._uncordon, self._taint, self._untaint, self._untaint, self._fail_device]
         self._random.choice(changes)(self._random.choice(self.names))
 
-    def replace(self) -> None:
-        """Take a node away with its pods and all that describes it, or bring one."""
-        if len(self.names) < self._count:
-            self.add()
-            return
-        name = self.names.pop(self._random.randrange(len(self.names)))
-        self._rest.delete(f"{NODES}/{name}")
-        self._rest.delete(f"{PODS}?gracePeriodSeconds=0&fieldSelector=spec.nodeName%3D{name}")
+    def take_away(self, name: str) -> None:
+        """Delete the node with its pods and what describes it; its topology goes when no pod is there any more (`collect`)."""
+        super().take_away(name)
         self._rest.delete(f"{METRICS}/{name}")
         if self.devices.pop(name, None) is not None:
             self._rest.delete(f"{DEVICES}/{name}")

@@ -72,9 +72,7 @@ class SoakMutator:
 
         What is not there any more is forgotten.
         """
-        orphans = [each["metadata"]["name"] for each in listed if each["spec"].get("nodeName", self.nodes.names[0]) not in self.nodes.names]
-        for name in orphans:
-            gently(self._rest.delete, f"{PODS}/{name}?gracePeriodSeconds=0")
+        orphans = self.nodes.delete_orphans(listed)
         self.nodes.collect()
         present = {each["metadata"]["name"] for each in listed}.difference(orphans)
         self.pods = [name for name in self.pods if name in present]

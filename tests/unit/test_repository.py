@@ -83,6 +83,19 @@ def test_links_in_the_documents_lead_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"
 
 
+def test_copies_in_the_chart_are_what_stands_elsewhere() -> None:
+    """Helm packs nothing from outside a chart, and a symbolic link is no file everywhere."""
+    folder = ROOT / "config" / "chart" / "files"
+    originals = {path.name: path for path in (ROOT / "config").glob("*.*")} | {
+        path.name: path for path in (ROOT / "config/monitoring").iterdir()
+    }
+    copies = sorted(folder.iterdir())
+    assert [copy.name for copy in copies] == ["dashboard.json", "priority-classes.yaml", "prometheusrule.yaml", "rbac.yaml"]
+    for copy in copies:
+        assert not copy.is_symlink()
+        assert copy.read_bytes() == originals[copy.name].read_bytes(), f"cp {originals[copy.name].relative_to(ROOT)} config/chart/files/"
+
+
 def test_ci_is_an_executable_script_that_stops_at_the_first_failure() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     assert text_of(".ci/run").startswith("#!/usr/bin/env bash\n")

@@ -310,6 +310,12 @@ def test_a_scheduler_goes_on_whatever_is_written_into_objects(made: list[Mistake
     play(made, gates=gates, lenient=lenient)
 
 
+def test_amounts_of_a_reservation_that_become_unreadable() -> None:
+    """Found by 10,000 objects: it had its node already, and the event that says so is another one than that of a pending Reservation."""
+    at = ("spec", "template", "spec", "containers", 0, "resources", "requests", "cpu")
+    play([Mistake(RESERVATION, "9999-12-31T23:59:59Z", at=at)], gates=False, lenient=False)
+
+
 UNREADABLE = {JSON: ("{", '"text"'), LIST: ("[1", "true"), NUMBER: ("x",), NAME: ("Sometimes",), FLAG: ("yes",), TEXT: ("Sometimes",)}
 """By what a value is: values that are none."""
 

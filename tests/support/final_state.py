@@ -22,6 +22,7 @@ EVENTS = {
     ("Warning", "InvalidNodeLoad", "Scheduling"): r".+: .+",
     ("Warning", "InvalidExpiration", "Scheduling"): r".+: .+",
     ("Warning", "InvalidOperatingMode", "Scheduling"): r".+: .+",
+    ("Warning", "InvalidReservation", "Scheduling"): r"nothing is reserved, since the amounts cannot be read: .+",
     ("Warning", "PreAllocationAllocatesOnce", "Scheduling"): r".+",
     ("Warning", "QuotaOverUsed", "Revoking"): r".+",
     ("Warning", "InvalidGang", "Scheduling"): r".+: .+",

@@ -31,6 +31,7 @@ from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.podinfo import PodInfo
 from koordsched.clock import RealClock
+from koordsched.cluster.apiserver.decoding import KindDecoder
 from koordsched.cluster.port import ADDED, DELETED, MODIFIED, WatchEvent
 from koordsched.config import load_config_object
 from koordsched.config.flags import Flags, parse_flags
@@ -138,7 +139,7 @@ def bench_bytes_of_a_reservation(benchmark: Any, kinds: int) -> None:
     async def measure() -> float:
         scheduler = made(written(0, kinds, pods=0))
         objects = scheduler._informers.of(RESERVATION)._objects
-        decoder = msgspec.json.Decoder(Reservation)
+        decoder = KindDecoder(RESERVATION)
         texts = [msgspec.json.encode(body(i, kinds)) for i in range(RESERVATIONS)]
         try:
             await scheduler.fill()
@@ -146,7 +147,7 @@ def bench_bytes_of_a_reservation(benchmark: Any, kinds: int) -> None:
             gc.collect()
             tracemalloc.start()
             for text in texts:
-                objects.apply(WatchEvent(ADDED, decoder.decode(text)))
+                objects.apply(WatchEvent(ADDED, decoder.object(text)))
             gc.collect()
             return tracemalloc.get_traced_memory()[0] / RESERVATIONS
         finally:

@@ -6,6 +6,7 @@ it concerns the Reservation, which it carries.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -13,13 +14,13 @@ from msgspec.structs import replace
 from koordsched.api.core import Container, Pod, PodStatus, PodTemplateSpec, ResourceRequirements
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.meta import Int32, ObjectMeta
-from koordsched.api.quantity import QuantityFormat, format_of, nano, quantity_text
+from koordsched.api.quantity import QuantityError, QuantityFormat, format_of, nano, quantity_text
 from koordsched.api.resources import exact_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koordsched.api.core import ResourceList
+    from koordsched.api.core import PodSpec, ResourceList
 
 RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
@@ -40,6 +41,12 @@ CAPACITY_CONTAINER = "__internal_fake_container__"
 NO_TEMPLATE = "the reservation misses the template spec"
 NO_OWNERS = "the reservation misses the owner spec"
 NO_EXPIRATION = "the reservation misses the expiration spec"
+
+
+KEPT_LABELS = 1024
+"""Sets of labels that reserve pods have in common, at most."""
+_NOTHING_SAID = PodStatus()
+_STATUSES = {phase: PodStatus(phase=phase) for phase in (SUCCEEDED, FAILED)}
 
 
 class ReservePod(Pod):
@@ -82,7 +89,7 @@ def _made(reservation: Reservation) -> ReservePod:
             uid=meta.uid,
             resource_version=meta.resource_version,
             generation=meta.generation,
-            labels={**template.metadata.labels, **meta.labels},
+            labels=_merged(tuple(template.metadata.labels.items()), tuple(meta.labels.items())),
             annotations=annotations,
             creation_timestamp=meta.creation_timestamp,
             deletion_timestamp=meta.deletion_timestamp,
@@ -94,7 +101,7 @@ def _made(reservation: Reservation) -> ReservePod:
             scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
             priority=spec.priority if spec.priority is not None else _labelled_priority(meta.labels.get(PRIORITY, "")),
         ),
-        status=PodStatus(phase=status.phase if status.phase in {SUCCEEDED, FAILED} else ""),
+        status=_STATUSES.get(status.phase, _NOTHING_SAID),
         reservation=reservation,
     )
     return _with_amounts(pod, status.allocatable) if is_available(reservation) else pod
@@ -135,6 +142,12 @@ def template_requests(reservation: Reservation) -> ResourceList:
     return {name: quantity_text(amount, formats[name]) for name, amount in exact_requests(Pod(spec=spec)).items()}
 
 
+@lru_cache(maxsize=KEPT_LABELS)
+def _merged(labels: tuple[tuple[str, str], ...], others: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return all labels, of equal names the others: one object for many pods, not to be changed."""
+    return {**dict(labels), **dict(others)}
+
+
 def _labelled_priority(text: str) -> Int32:
     try:
         priority = int(text)
@@ -145,6 +158,8 @@ def _labelled_priority(text: str) -> Int32:
 
 def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
     """Let the pod ask for what the Reservation has, if that is not what its template asks for."""
+    if _is_written_alike(pod.spec, allocatable):
+        return pod
     asked, has = exact_requests(pod), {name: nano(quantity) for name, quantity in allocatable.items()}
     if _amounts(asked) == _amounts(has):
         return pod
@@ -161,6 +176,17 @@ def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
             init_containers=tuple(replace(container, resources=none) for container in spec.init_containers),
         ),
     )
+
+
+def _is_written_alike(spec: PodSpec, allocatable: ResourceList) -> bool:
+    """Answer whether the one container of a plain template requests just this, in the same words, which can be read."""
+    plain = len(spec.containers) == 1 and not (spec.init_containers or spec.overhead) and spec.resources is None
+    if not plain or spec.containers[0].resources.requests != allocatable:
+        return False
+    try:
+        return all(nano(quantity) > 0 for quantity in allocatable.values())
+    except QuantityError:
+        return False
 
 
 def _amounts(amounts: Mapping[str, int]) -> dict[str, int]:

@@ -16,6 +16,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from koordsched.api.core import Pod
+from koordsched.api.koordinator.reservation_decoding import ReservationText, reservation_of
+from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
 from koordsched.api.sharing import share
 from koordsched.api.validation import InvalidObject, decode
@@ -71,13 +73,21 @@ class Batch(msgspec.Struct, frozen=True):
     lost: str = ""  # why the history is not whole any more, "" when it is
 
 
+def _whole(obj: Object) -> Object:
+    """Return a new object with the parts that equal ones have already: of pods that name thousands of things, and of Reservations."""
+    if isinstance(obj, Pod):
+        return share(obj)
+    return reservation_of(obj) if isinstance(obj, ReservationText) else obj
+
+
 class KindDecoder:
     """Decodes answers about one kind. Keeps nothing but compiled decoders; `unreadable` counts what is left out, by plural and group."""
 
     def __init__(self, kind: Kind, unreadable: Counter[str] | None = None) -> None:
         self._kind = kind
+        self._api_version = kind.api_version  # one text for all objects
         self._unreadable: Counter[str] = Counter() if unreadable is None else unreadable
-        struct: Any = kind.struct
+        struct: Any = ReservationText if kind.struct is Reservation else kind.struct
         self._typed = kind.struct is not Unstructured
         self._objects = msgspec.json.Decoder(struct)
         self._pages = msgspec.json.Decoder(_RawPage)
@@ -87,7 +97,7 @@ class KindDecoder:
         """Decode one object; one of UNDECODABLE when it cannot be read."""
         if self._typed:
             try:
-                return self._named(self._objects.decode(body))
+                return self._named(_whole(self._objects.decode(body)))
             except (msgspec.ValidationError, RecursionError):
                 pass  # nulls, or values that are not what they must be: the slow way names which
         return self._checked(body)
@@ -132,10 +142,10 @@ class KindDecoder:
         return Batch(events)
 
     def _shared(self, events: list[WatchEvent]) -> list[WatchEvent]:
-        """Let pods that name thousands of things have equal parts in common."""
+        """Let objects have equal parts in common."""
         for event in events:
-            pod = event.object
-            if isinstance(pod, Pod) and (shared := share(pod)) is not pod:
+            obj = event.object
+            if (shared := self._named(_whole(obj))) is not obj:
                 force_setattr(event, "object", shared)
         return events
 
@@ -177,14 +187,14 @@ class KindDecoder:
             if isinstance(metadata, dict):
                 metadata.pop("managedFields", None)  # who wrote which field: half of an object, and nothing reads it
         found = decode(self._kind, raw)
-        return share(found) if isinstance(found, Pod) else found
+        return _whole(found)
 
     def _named(self, obj: Object) -> Object:
-        """Say what the items of a list leave out. The object is new, nothing else refers to it: it may still be changed."""
-        if not obj.kind:
-            force_setattr(obj, "api_version", self._kind.api_version)
+        """Say what the items of a list leave out, in words that all objects share. The object is new: it may still be changed."""
+        if not obj.kind or (obj.kind == self._kind.kind and obj.api_version == self._api_version):
+            force_setattr(obj, "api_version", self._api_version)
             force_setattr(obj, "kind", self._kind.kind)
-        return share(obj) if isinstance(obj, Pod) else obj
+        return obj
 
     def _report(self, body: msgspec.Raw, error: Exception) -> str:
         """Log that an object cannot be read, and return its key."""

@@ -40,6 +40,11 @@ UNLINK_GATE = "CleanExpiredReservationAllocated"
 NODE_GONE = "its node is gone"
 
 
+def key_of(reservation: Reservation) -> str:
+    """Return what stands for a Reservation in the queue of work."""
+    return f"{reservation.metadata.name}/{reservation.metadata.uid}"
+
+
 class ReservationKeeper:
     """Keeps the status of every Reservation true, and deletes those that ended long ago."""
 
@@ -53,6 +58,7 @@ class ReservationKeeper:
         self._pods: Mapping[str, Pod] = handle.informer(POD).store
         self._reservations: Mapping[str, Reservation] = handle.informer(RESERVATION).store
         self._work: WorkQueue[str] = WorkQueue("status of a Reservation")
+        self._runs = False  # before it does, what there is need not be collected: it is all looked at then
         self._unreadable: dict[str, str] = {}  # by uid: the ttl or time that cannot be read and was reported
         handle.informer(RESERVATION).add_handler(self)
         handle.informer(NODE).add_handler(_NodeHandler(self))
@@ -73,7 +79,7 @@ class ReservationKeeper:
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
         self._unreadable.pop(reservation.metadata.uid, None)
         if self._handle.gates[UNLINK_GATE]:
-            self._add(reservation)
+            self._work.add(key_of(reservation))
 
     def node_deleted(self, name: str) -> None:
         for info in list(self._state.on_node(name)):
@@ -86,11 +92,13 @@ class ReservationKeeper:
             self._add(info.reservation)
 
     def _add(self, reservation: Reservation) -> None:
-        self._work.add(f"{reservation.metadata.name}/{reservation.metadata.uid}")
+        if self._runs:
+            self._work.add(key_of(reservation))
 
     # The work
 
     async def run(self) -> None:
+        self._runs = True
         for reservation in self._reservations.values():
             self._add(reservation)
         await self._work.run(self._look)

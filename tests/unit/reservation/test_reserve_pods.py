@@ -148,3 +148,10 @@ def test_an_available_reservation_cannot_have_less_than_nothing() -> None:
     status = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "-1"}}
     with pytest.raises(QuantityError, match='"-1" is negative'):
         PodInfo.of_reservation(reservation(requesting({"cpu": "1"}), status=status))
+
+
+def test_labels_of_equal_reservations_are_one_object() -> None:
+    template = {"metadata": {"labels": {"a": "1"}}, **requesting({"cpu": "1"})}
+    first, second = (reserve_pod(reservation(template, metadata={"uid": uid, "labels": {"b": "2"}})) for uid in ("u-1", "u-2"))
+    assert first.metadata.labels is second.metadata.labels
+    assert first.metadata.labels == {"a": "1", "b": "2"}

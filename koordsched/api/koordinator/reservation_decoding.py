@@ -1,15 +1,15 @@
 """Reservations out of JSON. Parts whose text is the same are read once, and are one object.
 
 Thousands of Reservations are made of a few templates, and a Deployment's worth of them in the same second. Read whole, each costs 4.1 KB,
-most of it the template; with parts in common 0.8 KB, and two thirds of the time. An odd text that is long, or one among very many, is read
-as ever.
+most of it the template; with parts in common 0.6 KB, in half the time (bench_reservations_at_scale.py). A text that is long, or one of very
+many, is read as ever.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, force_setattr
@@ -26,7 +26,7 @@ T = TypeVar("T")
 KEPT = 1024  # texts of each part
 LONGEST = 4096
 """Bytes of a text that is kept."""
-NOTHING: dict[str, str] = {}
+NOTHING: dict[str, Any] = {}
 """Stands for each map that says nothing; as all of the API's, it is never written to."""
 
 
@@ -35,7 +35,7 @@ class _TemplateText(PodTemplateSpec):
 
 
 class _SpecText(ReservationSpec):
-    template: _TemplateText | None = None  # type: ignore[assignment]
+    template: _TemplateText | None = None
 
 
 class _StatusText(ReservationStatus):

@@ -149,6 +149,8 @@ def _merged(labels: tuple[tuple[str, str], ...], others: tuple[tuple[str, str], 
 
 
 def _labelled_priority(text: str) -> Int32:
+    if not text:
+        return MOST_IMPORTANT
     try:
         priority = int(text)
     except ValueError:

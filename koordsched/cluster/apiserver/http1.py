@@ -80,6 +80,7 @@ class HttpConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
             self._waiter = None
+            self._body = bytearray()  # while the connection waits for its next request it would hold a page of a list, some MB
             if not self.usable:
                 self.close()
         if isinstance(outcome, str):

@@ -82,6 +82,13 @@ async def test_a_connection_is_used_again(pool: ConnectionPool, talker: Talker) 
     assert talker.connections == 1
 
 
+async def test_a_connection_that_waits_for_its_next_request_holds_no_answer(pool: ConnectionPool, talker: Talker) -> None:
+    talker.says = [[b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n" + b"x" * 900]]
+    assert (await ask(pool)).body == b"x" * 900
+    [connection] = pool._idle
+    assert len(connection._body) == 0
+
+
 async def test_an_answer_may_come_in_chunks_and_in_pieces(pool: ConnectionPool, talker: Talker) -> None:
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     for cut in (5, 20, 60, len(whole) - 1):

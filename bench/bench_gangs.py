@@ -1,7 +1,7 @@
 """What does a gang cost: all of its members placed in one turn, or none?
 
 Limits (algorithm): a gang of 5,000 on 5,000 nodes is decided in 0.3 s; a gang of 3 in 0.2 ms; a node's event with 1,000 gangs that wait for
-room 20 us a shape.
+room 20 us a shape. A search for a packing that finds none holds the loop for some milliseconds, however many kinds of members there are.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from clusters import make_node
 from support.builders import pod
 from support.world import NoCluster
 
+from koordsched._core.packing import PackingSearch
 from koordsched.api.kinds import POD, POD_GROUP
 from koordsched.api.koordinator.gang_membership import POD_GROUP_LABEL
 from koordsched.api.koordinator.gangs import PodGroup, PodGroupSpec
@@ -27,6 +29,7 @@ from koordsched.cluster.port import ADDED, DELETED, WatchEvent
 from koordsched.config import Environment, load_config_object
 from koordsched.config.flags import parse_flags
 from koordsched.queue.queued_pod import QueuedPodInfo
+from koordsched.scheduler.group_packing import MOST_COMBINATIONS, MOST_WORK
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
 NODES, MEMBERS = 5_000, 5_000
@@ -153,6 +156,23 @@ def bench_gang_of_500_that_preempts(benchmark: Any, varied: bool) -> None:
             scheduler.cycle.binding.tasks.drop()
 
         loop.run_until_complete(run())
+
+
+@pytest.mark.parametrize("kinds", [20, 60, 200, 500])
+def bench_packing_that_fails(benchmark: Any, kinds: int) -> None:
+    """Members that all differ, on a third as many nodes, which are too few by amounts but not by slots."""
+    random_, nodes, resources = random.Random(1), kinds // 3, 3
+    units = -np.sort(-np.array([[random_.randint(6, 13) for _ in range(resources)] for _ in range(kinds)], np.int64), axis=0)
+    free, slots = np.full((nodes, resources), 25, np.int64), np.full((nodes, kinds), 2, np.int64)
+    each, one = np.arange(kinds, dtype=np.int32), np.ones(kinds, np.int64)
+    of, needs = (each, np.zeros(kinds, np.int32), one), np.array([kinds], np.int64)
+
+    def search() -> None:
+        found = PackingSearch(free, slots, units, np.ones(kinds, np.uint8), of, needs, {}, MOST_WORK, MOST_COMBINATIONS)
+        assert found.run() is None
+        assert found.work > MOST_WORK
+
+    benchmark.pedantic(search, rounds=5)
 
 
 def bench_gangs_of_3(benchmark: Any) -> None:

@@ -16,9 +16,11 @@ cdef class PackingSearch:
     cdef const int64_t[::1] sizes          # [kind] members
     cdef const int64_t[::1] needs          # [gang] how many members of its kinds have to be placed
     cdef dict forbidden                    # by node: [n, class] numbers of members that it does not take together
-    cdef int64_t most_steps
+    cdef int64_t most_work
     cdef Py_ssize_t most_combinations      # of one node
-    cdef readonly int64_t steps            # combinations that were tried or built so far
+    cdef readonly int64_t work             # done so far: about how many amounts were looked at
+    cdef int64_t step_work                 # of a combination that is tried or begun
+    cdef int64_t combination_work          # of one that is compared with others
     cdef int64_t[:, ::1] rest              # [node, class] slots of this node and all after it
     cdef int64_t[::1] left                 # [kind] members without a node
     cdef int64_t[::1] reach                # [gang] scratch
@@ -32,9 +34,7 @@ cdef class PackingSearch:
     cdef const int64_t[:, ::1] vectors     # those forbidden on this node
     cdef bint is_limited                   # whether there are any
 
-    cdef _placed(self)
-    cdef bint _is_done(self)
-    cdef bint _may_fit(self, Py_ssize_t node)
+    cdef bint _is_enough(self, Py_ssize_t node)
     cdef _add(self, tuple taken, int64_t sign)
     cdef list _options(self, Py_ssize_t node)
     cdef _empty(self, Py_ssize_t node)

@@ -19,20 +19,20 @@ class PackingSearch:
         kinds: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]],
         needs: NDArray[np.int64],
         forbidden: Mapping[int, NDArray[np.int64]],
-        most_steps: int,
+        most_work: int,
         most_combinations: int,
     ) -> None:
         """free: [node, resource]. slots: [node, class], how many the node takes at most. units: [class, resource], what a member takes;
         counted: [class], 0 where only slots say how many a node takes. kinds: of each its class, its gang, and how many members it has.
         needs: [gang], how many members of its kinds have to be placed, whichever. forbidden: by node, [n, class]: so many members of each
-        class it does not take together. most_steps: of the whole search; most_combinations: of one node, the first ones count.
+        class it does not take together. most_work: of the whole search, as of `work`; most_combinations: of one node, the first ones count.
 
         ValueError and IndexError where these do not go together.
         """
 
     @property
-    def steps(self) -> int:
-        """How many combinations were tried or built."""
+    def work(self) -> int:
+        """About how many amounts and slots were looked at; the time that it took is in proportion."""
 
     def run(self) -> list[tuple[int, tuple[int, ...]]] | None:
         """Return how many members of each kind go to which nodes, in the order of nodes; None: no packing was found. Once."""

@@ -6,12 +6,16 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 
+# What is counted as work, in amounts that are looked at, so that the time is in proportion (bench_gangs.bench_packing_that_fails).
+cdef int64_t STEP_WORK = 128  # of a combination that is tried, or begun
+cdef int64_t COUNT_WORK = 16  # of a kind, of a combination that is compared with others
+
 
 @cython.final
 cdef class PackingSearch:
 
     def __init__(
-        self, free, slots, units, counted, kinds, needs, dict forbidden not None, int64_t most_steps, Py_ssize_t most_combinations
+        self, free, slots, units, counted, kinds, needs, dict forbidden not None, int64_t most_work, Py_ssize_t most_combinations
     ):
         class_of, gang_of, sizes = kinds
         self.nodes, self.resources = free.shape
@@ -27,8 +31,10 @@ cdef class PackingSearch:
                 raise ValueError("what a node does not take is a number for each class")
         self.free, self.slots, self.units, self.counted = free, slots, units, counted
         self.class_of, self.gang_of, self.sizes, self.needs = class_of, gang_of, sizes, needs
-        self.forbidden, self.most_steps, self.most_combinations = forbidden, most_steps, most_combinations
-        self.steps = 0
+        self.forbidden, self.most_work, self.most_combinations = forbidden, most_work, most_combinations
+        self.work = 0
+        self.step_work = STEP_WORK + self.resources + self.classes
+        self.combination_work = self.kinds * (COUNT_WORK + 2 * self.resources)
         rest = np.zeros((self.nodes + 1, self.classes), np.int64)
         rest[: self.nodes] = np.cumsum(slots[::-1], axis=0)[::-1]
         self.rest = rest
@@ -44,9 +50,9 @@ cdef class PackingSearch:
         cdef set failed = set()  # (node, members left): from this node on there is no place for them
         cdef list path = []      # (node, its combination, iterator of those that come after it)
         cdef Py_ssize_t at, node = 0
-        while not self._is_done():
+        while not self._is_enough(self.nodes):
             key = (node, bytes(self.left))
-            if key not in failed and self._may_fit(node):
+            if key not in failed and self._is_enough(node):
                 options, at = iter(self._options(node)), node
             elif not path:
                 return None
@@ -55,14 +61,14 @@ cdef class PackingSearch:
                 self._add(taken, 1)
             # The next combination of the node at hand, or of the last one that has another.
             taken = next(options, None)
-            while taken is None or self.steps > self.most_steps:
+            while taken is None or self.work > self.most_work:
                 failed.add((at, bytes(self.left)))
-                if not path or self.steps > self.most_steps:
+                if not path or self.work > self.most_work:
                     return None
                 at, taken, options = path.pop()
                 self._add(taken, 1)
                 taken = next(options, None)
-            self.steps += 1
+            self.work += self.step_work + self.kinds
             path.append((at, taken, options))
             self._add(taken, -1)
             node = at + 1
@@ -73,29 +79,13 @@ cdef class PackingSearch:
         for k in range(self.kinds):
             self.left[k] += sign * <int64_t> taken[k]
 
-    cdef _placed(self):
-        # Set `reach` to how many members of each gang are placed.
-        cdef Py_ssize_t k
+    cdef bint _is_enough(self, Py_ssize_t node):
+        # Return whether each gang has the members it needs, those counted that the slots of the nodes from this one on might take: a bound.
+        # Behind the last node that is no bound: whether all is done.
+        cdef Py_ssize_t k, g
         self.reach[:] = 0
         for k in range(self.kinds):
-            self.reach[self.gang_of[k]] += self.sizes[k] - self.left[k]
-
-    cdef bint _is_done(self):
-        cdef Py_ssize_t g
-        self._placed()
-        for g in range(self.needs.shape[0]):
-            if self.reach[g] < self.needs[g]:
-                return False
-        return True
-
-    cdef bint _may_fit(self, Py_ssize_t node):
-        # Return whether the slots of the nodes from this one on might be enough for what is missing: a bound.
-        cdef Py_ssize_t k, g
-        if node == self.nodes:
-            return False
-        self._placed()
-        for k in range(self.kinds):
-            self.reach[self.gang_of[k]] += min(self.left[k], self.rest[node, self.class_of[k]])
+            self.reach[self.gang_of[k]] += self.sizes[k] - self.left[k] + min(self.left[k], self.rest[node, self.class_of[k]])
         for g in range(self.needs.shape[0]):
             if self.reach[g] < self.needs[g]:
                 return False
@@ -115,6 +105,9 @@ cdef class PackingSearch:
         self._extend(0)
         found = []
         for i in range(self.count):
+            if self.work > self.most_work:
+                return []
+            self.work += self.combination_work
             if not self._has_room(node, self.built[i]):
                 found.append((-self._use(node, self.built[i]), i))
         found.sort()
@@ -145,9 +138,9 @@ cdef class PackingSearch:
                     most = min(most, max(<int64_t> 0, self.room[k, r]) // self.units[number, r])
         count = most
         while count >= 0:
-            if self.count >= self.most_combinations or self.steps > self.most_steps:
+            if self.count >= self.most_combinations or self.work > self.most_work:
                 return
-            self.steps += 1
+            self.work += self.step_work
             for r in range(self.resources):
                 self.room[k + 1, r] = self.room[k, r] - (count * self.units[number, r] if self.counted[number] else 0)
             for c in range(self.classes):

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 class GroupPlan(Protocol):
-    """Where the members of one group go."""
+    """Where the members of one group go.
+
+    cost: what `nodes` has cost the last time, in placements of one member: so that plans and placements end after so long.
+    """
+
+    cost: int
 
     def nodes(self) -> Mapping[str, str] | GroupRefusal:
         """Return the node of each member (by key, namespace/name) in the order in which they are placed, or why there is no plan."""

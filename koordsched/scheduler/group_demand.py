@@ -75,6 +75,9 @@ class GroupDemand:
                 if not spare:
                     self._together.setdefault(made.profile.name, []).append(place)
             self._pods += found
+        self._is_limited = any(profiles[name].limits_groups for name in self._together)
+        asked = [made for made in self._classes.values() if made.least]
+        self._examples = [(made.profile.name, self._pods[made.places[0]].key, made.least) for made in asked]
 
     def _class_of(self, pod: PodInfo, profiles: Mapping[str, Profile]) -> _ClassDemand:
         of = pod_class(pod)
@@ -89,12 +92,14 @@ class GroupDemand:
         pods: as of `shortfall`.
         """
         nominator = context.queue.nominator
-        if any(context.profiles[name].limits_groups for name in self._together):
-            return None
-        if len(nominator) and any(pod.uid in nominator for pod in self._pods):
+        if self._is_limited or (len(nominator) and any(pod.uid in nominator for pod in self._pods)):
             return None  # what is nominated for members of the group is not in their way
-        examples = ((made, pods(self._pods[made.places[0]].key)) for made in self._classes.values() if made.least)
-        return tuple([(made.profile.name, pod_class(pod), made.least) for made, pod in examples if pod is not None])
+        found = []
+        for profile, key, least in self._examples:  # a plain loop: this is asked once an event and waiting group
+            pod = pods(key)
+            if pod is not None:
+                found.append((profile, pod_class(pod), least))
+        return tuple(found)
 
     @property
     def is_mixed(self) -> bool:

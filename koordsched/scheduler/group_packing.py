@@ -3,7 +3,7 @@
 Where members differ, small ones may take what only large ones need, or the best nodes go to the wrong ones. Here it is searched for a
 placement of all: node after node is filled to the brim, with the combination of classes that uses most of it first, and other combinations
 are tried where the rest does not fit then. A node that is filled is never worse than one with room left, so on a small cluster a placement
-is found if there is one; on a large one the search ends after so many steps.
+is found if there is one; on a large one the search ends after so much work.
 
 Amounts decide (`NodeSlots`). What other filters refuse when the members are placed is learnt: a node that refused some members together is
 not given them together again (`framework.group_plan`).
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from koordsched.framework.slots import NodeSlots
     from koordsched.framework.status import Status
 
-MOST_STEPS = 20_000
-"""Combinations that are tried on nodes: some milliseconds on the event loop."""
+MOST_WORK = 5_000_000
+"""Of one search, as `PackingSearch.work` counts it: some milliseconds on the event loop, whatever the group."""
+WORK_OF_A_PLACEMENT = 20_000
+"""That much of it takes as long as placing one member."""
 MOST_NODES = 512
 """Nodes that are looked at, or twice as many as there are members where that is more: those with the most room for the largest members."""
 MOST_COMBINATIONS = 256
@@ -75,11 +77,14 @@ class GroupPacking(GroupPlan):
         self._order = [(key, number) for number, gang in enumerate(gangs) for key in gang.members if key in pods]
         self._forbidden: dict[int, list[Vector]] = {}  # by row: numbers of members of each class that it does not take together
         self._planned: dict[str, str] = {}
+        self.cost = 0
         self._refused: set[tuple[str, int]] = set()  # nodes that refused a class since the last plan
 
     def nodes(self) -> Mapping[str, str] | GroupRefusal:
         rows, free, slots = self._nodes()
-        found = self._search(rows, free, slots).run()
+        search = self._search(rows, free, slots)
+        found = search.run()
+        self.cost = 1 + search.work // WORK_OF_A_PLACEMENT
         if found is None:
             return GroupRefusal("", "", NO_PLACEMENT, 0)
         names: dict[str, str] = {}  # of nodes, by key of the member
@@ -181,7 +186,7 @@ class GroupPacking(GroupPlan):
         known = {row: node for node, row in enumerate(rows.tolist())}
         forbidden = {known[row]: np.array(vectors, np.int64) for row, vectors in self._forbidden.items() if row in known}
         wanted = np.array(list(needs.values()), np.int64)
-        return PackingSearch(free, slots, units, counted, kinds, wanted, forbidden, MOST_STEPS, MOST_COMBINATIONS)
+        return PackingSearch(free, slots, units, counted, kinds, wanted, forbidden, MOST_WORK, MOST_COMBINATIONS)
 
 
 def _units(slots: NodeSlots, ids: Sequence[int]) -> Vector | None:

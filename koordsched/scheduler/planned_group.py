@@ -7,7 +7,7 @@
 What found no placement is remembered with the state of the cluster, in which it need not be tried again.
 
 A plan rests on slots that may be too high where more than amounts decide. A pass over all members finds out about every node of the plan;
-each pass that ends without a placement lowers some slots, so that there is an end to it.
+each pass that ends without a placement lowers some slots, so that there is an end to it. It comes sooner where that would hold the loop.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from koordsched.scheduler.attempt import Attempt
     from koordsched.scheduler.context import SchedulerContext
 
-MOST_TRIES = 10_000
-"""Members that are tried on planned nodes in one turn, beyond a first pass: what they take on the event loop is half a second."""
+MOST_TRIES = 3_000
+"""Placements of members, plans at what they cost counted in, that one turn makes beyond a first pass: some 0.1 s on the event loop. A
+large group has as many as a second pass takes."""
 PLAN_KEPT_CHANGING = "no plan stood the test of {tries} placements: {message}"
 
 
@@ -88,9 +89,11 @@ class PlannedGroup:
 
     async def place(self, plan: GroupPlan, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
         """Place the members (by key) as the plan says, or none; return why that cannot be. PluginError."""
-        tries = 0
+        tries = cost = 0
+        most = len(attempts) + max(len(attempts), MOST_TRIES)
         while True:
             nodes = plan.nodes()
+            cost += plan.cost
             if isinstance(nodes, GroupRefusal):
                 return nodes
             complete, message = True, ""
@@ -102,6 +105,7 @@ class PlannedGroup:
                 if place in full:
                     continue
                 tries += 1
+                cost += 1
                 refused = await self._turn.place_member(attempt, node)
                 if not refused:
                     there[place] += 1
@@ -116,5 +120,5 @@ class PlannedGroup:
             if complete:
                 return None
             self._turn.take_back_all()
-            if tries > MOST_TRIES + len(attempts):
+            if cost > most:
                 return GroupRefusal("", self._first.info.key, PLAN_KEPT_CHANGING.format(tries=tries, message=message), 0)

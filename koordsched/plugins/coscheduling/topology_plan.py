@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from koordsched.plugins.coscheduling.network_tree import NetworkTree
 
 UNKNOWN_LEVEL = -1
+NODES_A_PLACEMENT = 1_000
+"""A plan over so many nodes takes as long as placing one member."""
 LISTED_DOMAINS = 32
 """Domains that a refusal lists; the sum of the others is one item."""
 
@@ -155,6 +157,7 @@ class TopologyPlan:
         self._lowered: list[tuple[int, int, int]] = []  # (class, row, most): what rows take less than amounts say
         self._is_sparing = False  # whether room is left to other gangs
         self._placement: MemberPlacement | None = None
+        self.cost = 1 + self._arrays.rows // NODES_A_PLACEMENT
 
     def prepare(self, count: SlotCount) -> GroupRefusal | None:
         """Count slots; return the refusal if a member is refused whatever the node. PluginError."""

@@ -56,6 +56,7 @@ class Plan:
         self.slots = slots
         self.members = members
         self.stubborn = stubborn
+        self.cost = 0
         self.learned: list[tuple[str, int, Status]] = []
         self._given: dict[str, str] = {}
 
@@ -127,6 +128,27 @@ async def test_a_member_that_is_refused_whatever_its_node_is_the_reason_of_the_g
     refusal = GroupRefusal("", "default/b", "no member of anything", 1, frozenset({"P"}))
     assert await placed(turn, plan, members) == refusal, "one was placed until then"
     assert (turn.placed, turn.taken_back, plan.learned) == ({}, 1, [])
+
+
+async def test_what_plans_cost_counts_as_placements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each plan leads to two placements, of which the last is refused."""
+    monkeypatch.setattr(planned_group, "MOST_TRIES", 20)
+    tried = {}
+    for cost in (1, 10):
+        members = attempts("a", "b")
+        turn, plan = Turn({"n1": 1}), Plan({"n1": 2}, list(members), stubborn=True)
+        plan.cost = cost
+        assert await placed(turn, plan, members) is not None
+        tried[cost] = len(turn.tried)
+    assert tried == {1: 16, 10: 4}
+
+
+async def test_a_large_group_has_a_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_group, "MOST_TRIES", 1)
+    members = attempts("a", "b", "c", "d", "e")
+    turn, plan = Turn({"n1": 2, "n2": 3}), Plan({"n1": 5, "n2": 3}, list(members))
+    assert await placed(turn, plan, members) is None
+    assert len(turn.tried) == 8, "three were refused by n1 or not tried there, and all five placed anew"
 
 
 async def test_a_plan_that_never_learns_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,16 +169,7 @@ class Shapes:
         shape = None if key is None else self._kept.use(key)
         if shape is None:
             shape = self._new_shape(key)
-        try:
-            if not shape.prepared or (shape.owner is not None and shape.credits != self._cache.credits.version(shape.owner)):
-                self._prepare(shape, pod)
-            elif shape.versioned:
-                versions = [plugin.version(pod) for plugin in shape.versioned]
-                if versions != shape.versions:
-                    self._follow_versions(shape, pod, versions)
-        except BaseException:
-            shape.prepared = False  # whatever is half done is done again
-            raise
+        self._answer_pre_filter(shape, pod)
         if keys or shape.pre_filtered.node_names is not None:
             self._restrict(shape, pod, keys)
         else:
@@ -204,16 +195,7 @@ class Shapes:
         if shape is None:
             shape = self._new_shape(key.without_amounts)
             shape.without_amounts = True
-        try:
-            if not shape.prepared:
-                self._prepare(shape, pod)
-            elif shape.versioned:
-                versions = [each.version(pod) for each in shape.versioned]
-                if versions != shape.versions:
-                    self._follow_versions(shape, pod, versions)
-        except BaseException:
-            shape.prepared = False
-            raise
+        self._answer_pre_filter(shape, pod)
         if not shape.decides or shape.pre_filtered.refusal is not None or shape.pre_filtered.node_names is not None:
             return None
         state = shape.state.clone()
@@ -345,6 +327,19 @@ class Shapes:
         if key is not None:
             self._kept.add(key, shape)
         return shape
+
+    def _answer_pre_filter(self, shape: Shape, pod: PodInfo) -> None:
+        """Run PreFilter: of all plugins for the shape's first pod, or when its owner's placeholders changed; else where versions did."""
+        try:
+            if not shape.prepared or (shape.owner is not None and shape.credits != self._cache.credits.version(shape.owner)):
+                self._prepare(shape, pod)
+            elif shape.versioned:
+                versions = [plugin.version(pod) for plugin in shape.versioned]
+                if versions != shape.versions:
+                    self._follow_versions(shape, pod, versions)
+        except BaseException:
+            shape.prepared = False  # whatever is half done is done again
+            raise
 
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         """Run PreFilter of all plugins and forget all verdicts and scores."""

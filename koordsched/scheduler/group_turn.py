@@ -33,7 +33,6 @@ from koordsched.framework.slots import NodeSlots, SlotCounter, pod_class
 from koordsched.framework.status import Code, PluginError, Status
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
-from koordsched.queue.profile import FEASIBLE, INFEASIBLE, NEEDS_PREEMPTION, ProbeOutcome
 from koordsched.scheduler.attempt import Attempt
 from koordsched.scheduler.explanations.attempts import GroupDiagnosis
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
@@ -45,13 +44,10 @@ from koordsched.scheduler.planned_group import FailedPlan, PlannedGroup, PlanSta
 from koordsched.scheduler.restricted_search import FIND_ONE_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
-    from koordsched.framework.profile import Profile
-    from koordsched.queue.profile import Findings
     from koordsched.scheduler.binding_cycle import BindingCycles
     from koordsched.scheduler.context import SchedulerContext
     from koordsched.scheduler.explanations.attempts import AttemptDiagnoses
@@ -182,72 +178,6 @@ class GroupTurns:
             raise
         second.undo()
         return refusal
-
-    def still_refused(self, profile: Profile, pod: PodInfo, known: Findings) -> bool:
-        """Answer whether it is certain that the group of this pod, whose turn was refused, would be refused again. Incremental.
-
-        known: what was found out in the same moment of groups that wait for the same; it is added to.
-        """
-        context, plugin = self.context, profile.group_turn
-        try:
-            key = "" if plugin is None else plugin.blocking_member(pod)
-            info = context.queue.get(key) if key else None
-            if plugin is None or info is None or info.profile not in context.profiles:
-                return False
-            member = info.pod_info
-            if member.uid in context.queue.nominator:  # its own nomination is not in its way
-                known = {}
-            of: Hashable = (info.profile, pod_class(member))
-            outcome = known.get(of)
-            if outcome is None:
-                outcome = known[of] = self._alone(plugin, member)
-            if outcome is not FEASIBLE:
-                return outcome is INFEASIBLE
-            # It would fit alone; not so, perhaps, beside the others.
-            first = context.queue.get(pod.key)
-            failed = None if first is None else first.refused_turn
-            if isinstance(failed, FailedPlan):
-                preempts = plugin.preempts and failed.may_be_helped  # budgets, for one, are no part of the state
-                return isinstance(plugin, GroupPlanPlugin) and not preempts and self._in_state_of(failed, plugin, pod)
-            if not isinstance(failed, GroupDemand):
-                return False
-            of = failed.alike(context, self._waiting)
-            refused: bool | None = None if of is None else known.get(of)
-            if refused is None:
-                short = failed.shortfall(context, self._waiting)
-                refused = short is not None and not (plugin.preempts and plugin.preempts_for_groups(short.pod, short.diagnose()))
-                if of is not None:
-                    known[of] = refused
-            return refused
-        except Exception:
-            log.exception("could not find out whether a waiting group can be placed", pod=pod.key)
-            return False
-
-    def _alone(self, plugin: GroupTurnPlugin, member: PodInfo) -> ProbeOutcome:
-        """Estimate what the search for a member would find if it was the first one of its group."""
-        if _wants_others(member.pod):
-            return FEASIBLE
-        diagnosis = self.context.profiles[member.pod.spec.scheduler_name].shapes.why_infeasible(member)
-        if diagnosis is None:
-            return FEASIBLE
-        return NEEDS_PREEMPTION if plugin.preempts and plugin.preempts_for_groups(member, diagnosis) else INFEASIBLE
-
-    def _in_state_of(self, failed: FailedPlan, plugin: GroupPlanPlugin, first: PodInfo) -> bool:
-        """Answer whether the cluster and the members are for a plan what they were when there was none. O(classes of members)."""
-        if failed.state.log_end != self.context.cache.table.log_end:  # as a rule
-            return False
-        examples = []
-        for of, key in failed.examples.items():  # that the members are others the group's plugin says (`blocking_member`)
-            member = self._waiting(key)
-            if member is None or pod_class(member) != of:
-                return False
-            examples.append(member)
-        return failed.state == PlanState.of(self.context, plugin, first, examples)
-
-    def _waiting(self, key: str) -> PodInfo | None:
-        """Return a member that waits, as it is now."""
-        info = self.context.queue.get(key)
-        return None if info is None else info.pod_info
 
     async def _post_filter(
         self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
@@ -576,9 +506,3 @@ class GroupTurn:
         self._binding.take_back(attempt)
         if attempt.pod.uid in self._nominations:
             self._context.queue.nominator.set(*self._nominations.pop(attempt.pod.uid))
-
-
-def _wants_others(pod: Pod) -> bool:
-    """Answer whether a node that refuses the pod might let it pass when other pods of its group are placed."""
-    affinity = pod.spec.affinity
-    return bool(pod.spec.topology_spread_constraints) or (affinity is not None and affinity.pod_affinity is not None)

@@ -43,6 +43,7 @@ from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.plugin_handle import PluginHandle
 from koordsched.scheduler.reserve_pods import ReservationHandler
+from koordsched.scheduler.waiting_groups import WaitingGroups
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.object_store import Handler
     from koordsched.config import SchedulerConfiguration
     from koordsched.queue.events import EventHint
-    from koordsched.queue.profile import Findings, ProbeResult
+    from koordsched.queue.profile import ProbeResult
     from koordsched.queue.queued_pod import QueuedPodInfo
     from koordsched.scheduler.debugger import Debugger, Sources
     from koordsched.scheduler.extenders.chain import ExtenderChain
@@ -77,6 +78,7 @@ class Scheduler:
         self.config = config
         self.clock = dependencies.clock
         self._context = context = SchedulerContext(dependencies)
+        self._waiting_groups = WaitingGroups(context)
         self.metrics = context.metrics
         self.cache = context.cache
         self.status_writer = context.status_writer
@@ -351,7 +353,7 @@ class Scheduler:
                 unchanged_since_failure=profile.unchanged_since_failure,
                 admission=None if profile.admission is None else AdmissionProbes(profile, profile.admission, self._conditions),
                 group_plugin="" if profile.group_turn is None else profile.group_turn.name,
-                group_still_refused=partial(self._group_still_refused, profile),
+                group_still_refused=partial(self._waiting_groups.still_refused, profile),
             )
             for name, profile in self.profiles.items()
         }
@@ -359,9 +361,6 @@ class Scheduler:
     def _hints_of_extenders(self) -> dict[str, Sequence[EventHint]]:
         """Let every event retry the pods that an extender refused: what it looks at is not known."""
         return {EXTENDER: HINTS} if self._extenders is not None and self._extenders.choosing else {}
-
-    def _group_still_refused(self, profile: Profile, pod: PodInfo, known: Findings) -> bool:
-        return self.cycle.groups.still_refused(profile, pod, known)
 
     def _probe(self, profile: Profile, pod: PodInfo) -> ProbeResult:
         """Probe for a waiting pod; where the outcome is INFEASIBLE, report reasons that are new to the pods of its shape."""

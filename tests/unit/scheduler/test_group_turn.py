@@ -297,7 +297,7 @@ async def test_a_group_whose_blocking_member_is_gone_is_tried_again(gangs: Make,
         for key, refused in (("default/b", True), ("default/gone", False), ("", False)):
             monkeypatch.setattr(Gangs, "blocking_member", lambda _self, _pod, key=key: key)
             with capture_logs() as logs:
-                assert scheduler.cycle.groups.still_refused(profile, waiting.pod_info, {}) is refused
+                assert scheduler._waiting_groups.still_refused(profile, waiting.pod_info, {}) is refused
             assert logs == []
 
 

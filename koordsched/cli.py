@@ -1,4 +1,4 @@
-"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, test, validate, version.
+"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, version.
 
 Only what a command needs is imported, inside its function: `simulate` on a trace must not pay for what only serving uses. A user's mistake
 ends in lines on stderr and an exit code, never in a traceback.
@@ -29,6 +29,7 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
 
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
+  koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run, without a cluster
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler validate --objects FILE...      check quotas and other manifests, and name every mistake in them
@@ -119,6 +120,33 @@ def _simulate(arguments: list[str]) -> int:
         shown_pods=shown_pods,
     )
     return run_simulate(options, sys.stdout, sys.stderr)
+
+
+def _explain(arguments: list[str]) -> int:
+    with frozen():
+        from koordsched.explain.command import ExplainOptions, run_explain  # noqa: PLC0415
+
+    be_quiet()  # stdout is the result's, stderr is for what concerns the input
+    parser = _explain_parser()
+    parsed = parser.parse_intermixed_args(arguments[1:])
+    names = list(parsed.names)
+    pod = names.pop(0) if parsed.file is None and names else ""
+    if parsed.file is None and not pod:
+        parser.error("name a pod, or hand one in by -f FILE")
+    if not names:
+        parser.error("name the files of the cluster: manifests, or what kubectl get -o yaml writes")
+    options = ExplainOptions(
+        pod=pod,
+        namespace=parsed.namespace,
+        file=parsed.file,
+        inputs=tuple(names),
+        node=parsed.node,
+        config=parsed.config,
+        output=parsed.output,
+        seed=parsed.seed,
+        changes=not parsed.no_changes,
+    )
+    return run_explain(options, sys.stdout, sys.stderr)
 
 
 def _test(arguments: list[str]) -> int:
@@ -223,6 +251,7 @@ def _help(_arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": _simulate,
+    "explain": _explain,
     "test": _test,
     "validate": _validate,
     "version": _version,
@@ -264,6 +293,27 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
             parser.add_argument(report.flag, dest=report.flag, metavar="N", type=_count, default=10, help=report.help)
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
+    return parser
+
+
+def _explain_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "koord-scheduler explain",
+        usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...",
+        description="Say why a pod of a cluster is pending, or where it would go, and which smallest change lets it run. The cluster is "
+        "that of the files; every change is tried on a copy of it by the real scheduler before it is said. Nothing is written.",
+        epilog="Exit codes: 0 the pod is explained, 1 an input cannot be read or has no such pod, 2 a wrong command line.",
+    )
+    parser.add_argument(
+        "names", metavar="POD FILE", nargs="*", help="a pod (NAME or NAMESPACE/NAME), then YAML or JSON files, directories, or -"
+    )
+    parser.add_argument("-n", "--namespace", default="default", help="of the pod (default default)")
+    parser.add_argument("-f", "--file", metavar="FILE", help="explain the first pod of this file, as if it were submitted now (a dry run)")
+    parser.add_argument("--node", metavar="NODE", help="only what concerns this node")
+    parser.add_argument("--no-changes", action="store_true", help="do not look for changes that let it run")
+    parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
+    parser.add_argument("--seed", type=int, default=0, help="what chance begins with (default 0)")
+    parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
     return parser
 
 

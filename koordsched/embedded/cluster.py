@@ -48,16 +48,25 @@ class EmbeddedOptions(msgspec.Struct, frozen=True, kw_only=True):
 class EmbeddedCluster:
     """A cluster in memory and one scheduler on it, which is not running until `start`. Lives on the running `VirtualTimeLoop`."""
 
-    def __init__(self, loop: VirtualTimeLoop, options: EmbeddedOptions) -> None:
+    def __init__(self, loop: VirtualTimeLoop, options: EmbeddedOptions, cluster: MemoryCluster | None = None) -> None:
+        """cluster: an existing one, of the same time, in place of a new one."""
         self.clock = VirtualClock(loop, options.epoch)
+        self.cluster = cluster or self._new_cluster(options)
+        self._loop = loop
+        self._options = options
+        self._random = Random(f"scheduler {options.seed}")
+        self.scheduler = self._new_scheduler()
+
+    def _new_cluster(self, options: EmbeddedOptions) -> MemoryCluster:
         forever = 1e12
         behaviour = MemoryClusterOptions(volume_controller=True)
         if options.lasting:
             behaviour = replace(behaviour, bookmark_interval=forever, watch_seconds=(forever, forever))
-        self.cluster = MemoryCluster(self.clock, random=Random(f"cluster {options.seed}"), options=behaviour)
-        self._options = options
-        self._random = Random(f"scheduler {options.seed}")
-        self.scheduler = self._new_scheduler()
+        return MemoryCluster(self.clock, random=Random(f"cluster {options.seed}"), options=behaviour)
+
+    def scheduled_apart(self, cluster: MemoryCluster) -> EmbeddedCluster:
+        """Return another cluster, such as a copy of this one, with a new scheduler of the same options, in the same virtual time."""
+        return EmbeddedCluster(self._loop, self._options, cluster)
 
     def now(self) -> float:
         return self.clock.now()

@@ -58,25 +58,29 @@ class Simulation:
         self._progress = progress
         self._history = PodHistory(self._requests_of)
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
-        self._refused: dict[str, str] = {}  # pod -> why the cluster did not take it
+        self.refused: dict[str, str] = {}  # pod -> why the cluster did not take it
         self._departed: set[str] = set()
-        self._rejected = list(workload.rejected)
+        self.rejected = list(workload.rejected)
 
     async def run(self) -> SimulationOutcome:
         """Run to the end and sum up."""
         clock = self._embedded.clock
         begun = clock.perf()
+        await self.play()
+        await self._embedded.stop()
+        seconds = clock.perf() - begun
+        reports = await self._reports()
+        return SimulationOutcome(await self._sum_up(seconds, reports), self.rejected, reports)
+
+    async def play(self, give_up: float = GIVE_UP_SECONDS) -> None:
+        """Run to the end, and leave the scheduler running. give_up: virtual seconds without a pod bound or deleted that are the end."""
         for manifest in self._workload.existing:
             await self._create(manifest)
         await self._note_ended_pods()
         self._embedded.scheduler.watch_pods(PodHistoryHandler(self._history, self._progress and self._report))
         await self._embedded.start()
         await self._submit_and_delete()
-        await self._until_done()
-        await self._embedded.stop()
-        seconds = clock.perf() - begun
-        reports = await self._reports()
-        return SimulationOutcome(await self._sum_up(seconds, reports), self._rejected, reports)
+        await self._until_done(give_up)
 
     async def _note_ended_pods(self) -> None:
         """Record pods that ended before the simulation began: the scheduler does not watch them."""
@@ -99,14 +103,14 @@ class Simulation:
                     await asyncio.sleep(wait)
             await (self._create(arrival.manifest) if comes else self._delete(arrival))
 
-    async def _until_done(self) -> None:
+    async def _until_done(self, give_up: float) -> None:
         """Wait until the scheduler has nothing to do at two checks in a row, or only retries in vain."""
         quiet_since, version, idle = self._embedded.now(), -1, 0
         while idle < 2:  # noqa: PLR2004  # one check could come before the last change is noticed
             await asyncio.sleep(POLL_SECONDS if self._embedded.now() - quiet_since < QUIET_SECONDS else SLOW_POLL_SECONDS)
             if self._history.version != version:
                 version, quiet_since = self._history.version, self._embedded.now()
-            elif self._embedded.now() - quiet_since > GIVE_UP_SECONDS:
+            elif self._embedded.now() - quiet_since > give_up:
                 return
             idle = idle + 1 if self._embedded.scheduler.idle() else 0
 
@@ -130,10 +134,10 @@ class Simulation:
         except ClusterError as error:
             self._reject(manifest, error)
             if manifest.kind is POD:
-                self._refused[key] = problem_of(manifest, error)
+                self.refused[key] = problem_of(manifest, error)
         else:
-            if self._refused:
-                self._refused.pop(key, None)
+            if self.refused:
+                self.refused.pop(key, None)
 
     async def _patch_existing(self, manifest: Manifest, error: AlreadyExists) -> None:
         """Patch a namespace or a priority class, which may be there already (made on demand, or always there); others are there once."""
@@ -146,7 +150,7 @@ class Simulation:
             self._reject(manifest, refusal)
 
     def _reject(self, manifest: Manifest, error: ClusterError) -> None:
-        self._rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", problem_of(manifest, error)))
+        self.rejected.append(Rejection(manifest.origin, f"{manifest.kind.kind} {manifest.key}", problem_of(manifest, error)))
 
     async def _delete(self, arrival: PodArrival) -> None:
         """Let a pod leave, unless it has left otherwise (preempted, refused)."""
@@ -202,8 +206,8 @@ class Simulation:
 
     def _reason(self, key: str, pod: Pod | None, preempted: dict[str, str]) -> str:
         """Return why a pod has no node, in the scheduler's words where it has any."""
-        if key in self._refused:
-            return f"rejected: {self._refused[key]}"
+        if key in self.refused:
+            return f"rejected: {self.refused[key]}"
         if key in preempted:
             return f"preempted: {preempted[key]}"
         if pod is None or (key in self._history.deleted and key not in self._departed):

@@ -71,6 +71,15 @@ class Registry:
     def kinds(self) -> list[KindStore]:
         return list(self._kinds.values())
 
+    def take_over(self, other: Registry) -> None:
+        """Have the objects of another registry, which share their states, in place of all that is here."""
+        self.version = other.version
+        for store in other.kinds():
+            own = self.kind(store.kind)
+            own.objects = dict(store.objects)
+            own.compact(self.version)
+        self._namespaces = self.kind(NAMESPACE).objects
+
     def find(self, ref: Ref) -> Stored:
         stored = self.kind(ref.kind).objects.get(key_of(ref.namespace, ref.name))
         if stored is None:

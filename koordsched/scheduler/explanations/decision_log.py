@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from koordsched.config.extension_points import FILTER
@@ -30,24 +31,42 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
+class Decision(msgspec.Struct):
+    """What one search found: the nodes that filters refuse, and what each plugin gives the others, weighted, in the order of `nodes`.
+
+    No scores where fewer than two nodes take the pod.
+    """
+
+    failed_nodes: Sequence[FailedNodes] = ()
+    nodes: Sequence[str] = ()
+    scores: Sequence[tuple[str, NDArray[np.int64]]] = ()
+
+
 class DecisionLog:
-    """Writes what a search found. `switches` say whether it is asked at all."""
+    """Writes what a search found, or keeps it. `switches` say whether it is asked at all."""
 
     def __init__(self, switches: DebugSwitches, cache: Cache, queue: LogQueue) -> None:
         self.switches = switches
         self.queue = queue  # of refusals
+        self.kept: dict[str, Decision] | None = None  # by pod key, the last one: where they are kept, and not written
         self._cache = cache
 
     def filtered(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Log each node that a filter refused, the nodes that nominated pods keep from the pod among them."""
         failed = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in diagnosis.rows_by_status()]
-        if failed:
+        if self.kept is not None:
+            self.kept[pod.key] = Decision(failed)
+        elif failed:
             self.queue.put(pod.key, lambda: refusal_lines(pod.key, failed))
 
     def scored(self, shapes: Shapes, shape: Shape, pod: PodInfo, rows: Rows) -> None:
         """Log the best of these feasible rows with what each plugin gave them. PluginError."""
-        scores = shapes.breakdown(shape, pod, rows)
-        log.info(Verbatim(score_table(self.switches.top_scores, pod.key, names_of(rows, self._cache.infos), scores)))
+        scores, nodes = shapes.breakdown(shape, pod, rows), names_of(rows, self._cache.infos)
+        if self.kept is None:
+            log.info(Verbatim(score_table(self.switches.top_scores, pod.key, nodes, scores)))
+        else:
+            decision = self.kept.setdefault(pod.key, Decision())
+            decision.nodes, decision.scores = nodes, scores
 
 
 def refusal_lines(pod: str, failed: Sequence[FailedNodes]) -> Iterator[str]:

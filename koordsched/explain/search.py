@@ -1,0 +1,103 @@
+"""The smallest changes that let a pod run, found by trials: each alone, by bisection over its amounts; two together where none suffices.
+
+Only what a trial showed is returned, in its last form: of the change that is stated, the pod was bound.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koordsched.explain.node_changes import PodsRemoved
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koordsched.explain.trials import Change, TrialOutcome, Trials
+
+    Sized = tuple[Change, int]
+
+MOST_TRIALS = 600
+MOST_REMOVED = 30
+"""Pods of a node that are tried to be left where they are."""
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """Changes that suffice together, and what their trial showed."""
+
+    changes: tuple[Sized, ...]
+    outcome: TrialOutcome
+
+
+async def smallest_changes(trials: Trials, changes: Sequence[Change]) -> list[Suggestion]:
+    """Return what suffices: changes alone, smallest amounts; where there is none, pairs of them."""
+    found = list[Suggestion]()
+    for change in changes:
+        if trials.count > MOST_TRIALS or _is_covered(change, found):
+            continue
+        outcome = await trials.run(((change, change.levels),))
+        if outcome.node:
+            smallest = await _smallest(trials, (), change, outcome)
+            found += [] if smallest is None else [smallest]
+    if found:
+        return found
+    for first, second in combinations(changes, 2):
+        if trials.count > MOST_TRIALS:
+            break
+        outcome = await trials.run(((first, first.levels), (second, second.levels)))
+        if outcome.node:
+            one = await _smallest(trials, ((second, second.levels),), first, outcome)
+            both = None if one is None else await _smallest(trials, one.changes[-1:], second, one.outcome)
+            found += [] if both is None else [both]
+    return found
+
+
+def _is_covered(change: Change, found: Sequence[Suggestion]) -> bool:
+    """Answer whether a smaller change of the same kind and names is known to suffice: a set of taints of which one alone does."""
+    if change.kind == "quota":
+        return any(each.changes[0][0].kind == "quota" and _same_max(change, each.changes[0][0]) for each in found)
+    if change.kind != "toleration":
+        return False
+    tolerated = [each.changes[0][0].fields(1)["tolerations"] for each in found if each.changes[0][0].kind == "toleration"]
+    return any(all(each in change.fields(1)["tolerations"] for each in those) for those in tolerated)
+
+
+def _same_max(change: Change, other: Change) -> bool:
+    names = ("quota", "resource")
+    return all(change.fields(1)[name] == other.fields(1)[name] for name in names)
+
+
+async def _smallest(trials: Trials, others: tuple[Sized, ...], change: Change, outcome: TrialOutcome) -> Suggestion | None:
+    """Make the change, which suffices at its largest beside the others, as small as it may be. None: one node is not enough for it."""
+    narrow = change.on(outcome.node)
+    if narrow is not None:
+        change, outcome = narrow, await trials.run((*others, (narrow, 1)))
+        if not outcome.node:
+            return None
+    if isinstance(change, PodsRemoved):
+        change, outcome = await _fewest_pods(trials, others, change, outcome)
+    low, high = 0, change.levels  # at low it does not suffice, at high it does
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = await trials.run((*others, (change, middle)))
+        if tried.node:
+            high, outcome = middle, tried
+        else:
+            low = middle
+    return Suggestion((*others, (change, high)), outcome)
+
+
+async def _fewest_pods(
+    trials: Trials, others: tuple[Sized, ...], change: PodsRemoved, outcome: TrialOutcome
+) -> tuple[PodsRemoved, TrialOutcome]:
+    """Leave each pod where it is that need not go."""
+    for pod in change.pods[:MOST_REMOVED]:
+        rest = tuple(each for each in change.pods if each != pod)
+        if not rest:
+            break
+        tried = await trials.run((*others, (PodsRemoved(rest), 1)))
+        if tried.node:
+            change, outcome = PodsRemoved(rest), tried
+    return change, outcome

@@ -20,14 +20,14 @@ from koordsched.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
     from koordsched.config.types import SchedulerConfiguration
-    from koordsched.scheduler.explanations.decision_log import Decision
+    from koordsched.scheduler.explanations.decision_log import SearchRecord
     from koordsched.simulate.workload import Workload
 
 GIVE_UP_SECONDS = 30.0
 """Virtual seconds without a pod bound or deleted after which the cluster has come to rest: measurements of load stay fresh meanwhile."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class PodQuestion(msgspec.Struct, frozen=True):
     """Which pod of which cluster. changes: whether what would let it run is looked for."""
 
     pod: str
@@ -41,7 +41,7 @@ class UnknownPod(Exception):
     """The input has no such pod."""
 
 
-def explain(question: Question) -> Explanation:
+def explain(question: PodQuestion) -> Explanation:
     """Answer the question. UnknownPod; SettingsError."""
     options = EmbeddedOptions(
         config=question.config,
@@ -59,9 +59,9 @@ def explain(question: Question) -> Explanation:
     return run_embedded(options, script)
 
 
-async def _explain(question: Question, embedded: EmbeddedCluster) -> Explanation:
+async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanation:
     key, explanations = question.pod, embedded.scheduler.explanations
-    kept: dict[str, Decision] = {}
+    kept: dict[str, SearchRecord] = {}
     explanations.decisions.kept = kept
     explanations.switches.filters, explanations.switches.top_scores = True, ALL_SCORES
     simulation = Simulation(question.workload, embedded, None)

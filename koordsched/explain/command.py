@@ -11,7 +11,7 @@ import msgspec
 from koordsched.api.kinds import NODE, POD
 from koordsched.config.errors import ConfigError
 from koordsched.config.loading import Environment, default_config, load_config
-from koordsched.explain.cluster import Question, UnknownPod, explain
+from koordsched.explain.cluster import PodQuestion, UnknownPod, explain
 from koordsched.explain.explanation import only_node
 from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
@@ -49,7 +49,9 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
         workload = load_manifests(expand(list(options.inputs)), profiles)
         pod = _submitted(options, workload, profiles) if options.file is not None else _named(options, workload)
         _check_node(options.node, workload)
-        question = Question(pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None)
+        question = PodQuestion(
+            pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None
+        )
         found = explain(question)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)

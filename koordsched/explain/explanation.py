@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from koordsched.explain.search import Suggestion
     from koordsched.framework.pod_diagnosis import FailedNodes, PodDiagnosis
-    from koordsched.scheduler.explanations.decision_log import Decision
+    from koordsched.scheduler.explanations.decision_log import SearchRecord
 
 PENDING, PLACED, RUNNING, REJECTED = "pending", "would be placed", "runs", "rejected"
 
@@ -70,7 +70,7 @@ def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:
     )
 
 
-def of_placed(pod: str, node: str, state: str, decision: Decision | None) -> Explanation:
+def of_placed(pod: str, node: str, state: str, decision: SearchRecord | None) -> Explanation:
     """Return the explanation of a pod that has a node."""
     if decision is None:
         return Explanation(pod=pod, state=state, node=node)
@@ -85,7 +85,7 @@ def reasons_of(failed: Sequence[FailedNodes]) -> list[Reason]:
     return sorted(details, key=lambda each: (-each.count, each.plugin, each.reason))
 
 
-def scores_of(decision: Decision) -> list[NodeScores]:
+def scores_of(decision: SearchRecord) -> list[NodeScores]:
     columns = {plugin: column.tolist() for plugin, column in decision.scores}
     found = [
         NodeScores(node, sum(column[i] for column in columns.values()), {plugin: column[i] for plugin, column in columns.items()})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-class Decision(msgspec.Struct):
+class SearchRecord(msgspec.Struct):
     """What one search found: the nodes that filters refuse, and what each plugin gives the others, weighted, in the order of `nodes`.
 
     No scores where fewer than two nodes take the pod.
@@ -48,14 +48,14 @@ class DecisionLog:
     def __init__(self, switches: DebugSwitches, cache: Cache, queue: LogQueue) -> None:
         self.switches = switches
         self.queue = queue  # of refusals
-        self.kept: dict[str, Decision] | None = None  # by pod key, the last one: where they are kept, and not written
+        self.kept: dict[str, SearchRecord] | None = None  # by pod key, the last one: where they are kept, and not written
         self._cache = cache
 
     def filtered(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
         """Log each node that a filter refused, the nodes that nominated pods keep from the pod among them."""
         failed = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in diagnosis.rows_by_status()]
         if self.kept is not None:
-            self.kept[pod.key] = Decision(failed)
+            self.kept[pod.key] = SearchRecord(failed)
         elif failed:
             self.queue.put(pod.key, lambda: refusal_lines(pod.key, failed))
 
@@ -65,7 +65,7 @@ class DecisionLog:
         if self.kept is None:
             log.info(Verbatim(score_table(self.switches.top_scores, pod.key, nodes, scores)))
         else:
-            decision = self.kept.setdefault(pod.key, Decision())
+            decision = self.kept.setdefault(pod.key, SearchRecord())
             decision.nodes, decision.scores = nodes, scores
 
 

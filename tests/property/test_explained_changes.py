@@ -1,0 +1,139 @@
+"""What `explain` states of random pending pods: with the change the pod is bound, with the next smaller one of its kind it is not.
+
+The change is made to the manifests and the whole cluster played anew, by code that shares nothing with that of the trials.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.explained import changed, explained, node, node_of, pod, smaller
+
+Json = dict[str, Any]
+GANG = {"pod-group.scheduling.sigs.k8s.io": "g"}
+QUOTA = {"quota.scheduling.koordinator.sh/name": "team"}
+
+
+def nodes_of(random: Random, gpus: int = 0) -> list[Json]:
+    found = []
+    for i in range(random.randint(1, 3)):
+        spec: Json = {}
+        if random.random() < 0.4:
+            spec["taints"] = [
+                {"key": key, "value": "x", "effect": "NoSchedule"} for key in random.sample(["a", "b", "c"], random.randint(1, 2))
+            ]
+        if random.random() < 0.2:
+            spec["unschedulable"] = True
+        more = {"koordinator.sh/gpu-core": gpus * 100, "koordinator.sh/gpu-memory-ratio": gpus * 100} if gpus else {}
+        labels = {"zone": random.choice("xyz")}
+        found.append(node(f"n{i}", random.randint(2, 8), f"{random.randint(2, 8)}Gi", labels=labels, more=more, **spec))
+        if gpus:
+            found.append(devices(f"n{i}", gpus))
+    return found
+
+
+def devices(name: str, gpus: int) -> Json:
+    amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100", "koordinator.sh/gpu-memory": "16Gi"}
+    listed = [{"type": "gpu", "id": f"{name}-{i}", "minor": i, "health": True, "resources": amounts} for i in range(gpus)]
+    return {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", "metadata": {"name": name}, "spec": {"devices": listed}}
+
+
+def requests_of(random: Random, most: int = 12) -> Json:
+    return {"cpu": f"{random.randint(1, most * 1000)}m", "memory": f"{random.randint(64, most * 1024)}Mi"}
+
+
+def placed(random: Random, nodes: list[Json], labels: Json, **spec: Any) -> list[Json]:
+    names = [each["metadata"]["name"] for each in nodes if each["kind"] == "Node"]
+    return [
+        pod(f"old{i}", requests_of(random, 2), labels=labels, nodeName=random.choice(names), **spec) for i in range(random.randint(0, 3))
+    ]
+
+
+def of_resources_and_nodes(random: Random) -> list[Json]:
+    nodes = nodes_of(random)
+    selector = {"nodeSelector": {"zone": random.choice("xyz")}} if random.random() < 0.4 else {}
+    return [*nodes, *placed(random, nodes, {}), pod("web", requests_of(random), **selector)]
+
+
+def of_neighbours(random: Random) -> list[Json]:
+    nodes = nodes_of(random)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    kind = random.choice(["podAffinity", "podAntiAffinity"])
+    spec: Json = {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    if random.random() < 0.4:
+        spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": term["labelSelector"]}
+        spec = {"topologySpreadConstraints": [spread]}
+    labels = {"app": random.choice(["web", "other"])}
+    return [*nodes, *placed(random, nodes, labels), pod("web", requests_of(random, 3), labels={"app": "web"}, **spec)]
+
+
+def of_ports(random: Random) -> list[Json]:
+    nodes = nodes_of(random)
+    old, new = placed(random, nodes, {}), pod("web", requests_of(random, 3))
+    for each in (*old, new):
+        each["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": random.choice([80, 81]), "protocol": "TCP"}]
+    return [*nodes, *old, new]
+
+
+def of_quota(random: Random) -> list[Json]:
+    nodes = [node("n0", 32, "64Gi"), *nodes_of(random)[1:]]
+    amounts = {"cpu": f"{random.randint(1, 8)}", "memory": f"{random.randint(1, 8)}Gi"}
+    quota = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"max": dict(amounts), "min": dict(amounts)},
+    }
+    return [quota, *nodes, *placed(random, nodes[:1], QUOTA), pod("web", requests_of(random), labels=QUOTA)]
+
+
+def of_gang(random: Random) -> list[Json]:
+    nodes = nodes_of(random)
+    wanted = random.randint(2, 4)
+    group = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": wanted},
+    }
+    requests = requests_of(random, 3)
+    return [
+        group,
+        *nodes,
+        pod("web", requests, labels=GANG),
+        *(pod(f"web{i}", requests, labels=GANG) for i in range(random.randint(0, wanted - 1))),
+    ]
+
+
+def of_devices(random: Random) -> list[Json]:
+    nodes = nodes_of(random, gpus=random.randint(1, 3))
+    share = random.choice([30, 70, 100, 200, 400])
+    gpu = {"koordinator.sh/gpu-core": str(share), "koordinator.sh/gpu-memory-ratio": str(share)}
+    return [*nodes, pod("web", {**requests_of(random, 4), **gpu})]
+
+
+def of_gates(random: Random) -> list[Json]:
+    gates: Json = {"schedulingGates": [{"name": "example.com/wait"}]}
+    return [*nodes_of(random), pod("web", requests_of(random, 4), **gates)]
+
+
+AREAS = (of_resources_and_nodes, of_neighbours, of_ports, of_quota, of_gang, of_devices, of_gates)
+
+
+@settings(max_examples=10)
+@given(area=st.sampled_from(AREAS), seed=st.integers(0, 10**9))
+def test_the_stated_change_lets_the_pod_run_and_no_smaller_one_does(area: Any, seed: int) -> None:
+    objects = area(Random(seed))
+    found = explained(objects)
+    assert (found.state == "pending") == (node_of(objects) == "")
+    for suggestion in found.changes:
+        if any(change["kind"] == "nodeLabel" for change in suggestion.changes):
+            continue
+        assert node_of(changed(objects, suggestion.changes)), suggestion.text
+        for i, change in enumerate(suggestion.changes):
+            for less in smaller(change):
+                parts = [*suggestion.changes[:i], less, *suggestion.changes[i + 1 :]]
+                assert node_of(changed(objects, parts)) == "", (suggestion.text, less)

@@ -12,6 +12,7 @@ import secrets
 import shlex
 import signal
 import socket
+from collections import deque
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,7 @@ SHOWN_LINES, SHOWN_BYTES = 3, 8192
 TAIL_LINES, TAIL_BYTES = 60, 1 << 16
 NOT_FOUND, OK = 404, 200
 PORTS = range(20_000, 32_768)  # below those that outgoing connections are given: one that is free now is not taken by the next of them
+_given: deque[int] = deque(maxlen=100)
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -72,15 +74,18 @@ def configuration(launch: Launch, kubeconfig: str) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    """Return a free port on loopback. By a small chance the next call returns it, too."""
+    """Return a free port on loopback, none of those that were returned last: a program may not listen yet on the one that it was given."""
     while True:
         port = secrets.choice(PORTS)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        _given.append(port)
+        return port
 
 
 class SchedulerProcess:

@@ -16,7 +16,7 @@ from support.fake_scheduler import command, make_certificate
 from koordsched.clock import RealClock
 from koordsched.cluster.port import ClusterError
 from koordsched.config.loading import Launch, empty_config
-from koordsched.scenario.live.process import Command, SchedulerProcess, configuration
+from koordsched.scenario.live.process import Command, SchedulerProcess, configuration, free_port
 
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -52,6 +52,13 @@ async def answer(scheduler: SchedulerProcess, path: str) -> Any:
     return json.loads((await scheduler.get(path)).body)
 
 
+async def until_ended(scheduler: SchedulerProcess) -> None:
+    """Raise ClusterError when its end is noticed."""
+    while True:
+        scheduler.check()
+        await asyncio.sleep(0.01)
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -85,6 +92,12 @@ def test_a_command_is_split_as_a_shell_does_and_filled_in() -> None:
 def test_a_command_without_its_own_configuration_and_port_is_refused(text: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong.replace("{", r"\{")):
         Command.parse(text, "")
+
+
+def test_a_port_is_not_given_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("koordsched.scenario.live.process.PORTS", range(20_000, 20_020))
+    found = [free_port() for _ in range(10)]  # some may be taken by other programs
+    assert len(set(found)) == len(found)
 
 
 def test_the_configuration_is_what_was_given_on_this_cluster_without_election() -> None:
@@ -139,9 +152,7 @@ async def test_the_end_of_the_log_has_earlier_starts_and_the_last_words_have_not
     assert scheduler.log_tail() == ["about to end"] * 2
     os.kill(await answer(scheduler, "/pid"), signal.SIGKILL)
     with pytest.raises(ClusterError, match="signal 9; it said nothing"):
-        while True:  # until its end is noticed
-            scheduler.check()
-            await asyncio.sleep(0.01)
+        await until_ended(scheduler)
 
 
 async def test_one_that_is_stopped_leaves_nothing(bench: Bench) -> None:

@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t
 
 cdef class RemovalFilter:
-    cdef readonly tuple needs   # kernels whose columns this one reads: it is right only where they are told of the same removals
+    cdef readonly tuple needs   # kernels whose columns this one reads: right only where the same pods are removed for them, too
     # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing but `end` is called.
     cdef bint begin(self, Py_ssize_t row) except -1
     # Remove the row's i-th pod of the index of victims, and put it back.

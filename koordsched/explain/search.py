@@ -43,11 +43,15 @@ async def smallest_changes(trials: Trials, changes: Sequence[Change]) -> list[Su
             found += [] if smallest is None else [smallest]
     if found:
         return found
+    worked: list[tuple[Change, Change]] = []
     for first, second in combinations(changes, 2):
         if trials.count > MOST_TRIALS:
             break
+        if any(_tolerates_more(first, a) and _tolerates_more(second, b) for a, b in worked):
+            continue  # fewer taints suffice
         outcome = await trials.run(((first, first.levels), (second, second.levels)))
         if outcome.node:
+            worked.append((first, second))
             one = await _smallest(trials, ((second, second.levels),), first, outcome)
             both = None if one is None else await _smallest(trials, one.changes[-1:], second, one.outcome)
             found += [] if both is None else [both]
@@ -62,6 +66,15 @@ def _is_covered(change: Change, found: Sequence[Suggestion]) -> bool:
         return False
     tolerated = [each.changes[0][0].fields(1)["tolerations"] for each in found if each.changes[0][0].kind == "toleration"]
     return any(all(each in change.fields(1)["tolerations"] for each in those) for those in tolerated)
+
+
+def _tolerates_more(change: Change, other: Change) -> bool:
+    """Answer whether it is the other change, or tolerates all the taints that the other does."""
+    if change is other:
+        return True
+    if change.kind != "toleration" or other.kind != "toleration":
+        return False
+    return all(each in change.fields(1)["tolerations"] for each in other.fields(1)["tolerations"])
 
 
 def _same_max(change: Change, other: Change) -> bool:

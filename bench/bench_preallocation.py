@@ -3,9 +3,10 @@
 Each node runs four pods of 100 applications; half of all pods have the cluster's label. An application has 200 pods.
 
 Last measured (minimum; niced to -20 on one of two cores, empty loop of 10^7 then some 0.3 s, November 2026): the first of its kind 2.1 ms
-with 200 candidates, 1.5 ms with 10,000 (mode Cluster); the next ones 39 and 350 us, where one that takes over nothing takes 17 us; a pod that
-comes and goes 10.5 us, 15.3 us where a Reservation waits for such pods. The very first one of mode Cluster, in CPU time beside others: 43 to 52
-ms, of which 0.5 are signing; it was 140 to 215 when it had to look for its candidates, which are known from the start now where that mode is enabled.
+with 200 candidates, 1.5 ms with 10,000 (mode Cluster); the next ones 39 and 350 us, where one that takes over nothing takes 17 us; a pod
+that comes and goes 10.5 us, 15.3 us where a Reservation waits for such pods. The very first one of mode Cluster, in CPU time beside
+others: 43 to 52 ms, of which 0.5 are signing; it was 140 to 215 when it had to look for its candidates, which are known from the start
+now where that mode is enabled.
 """
 
 from __future__ import annotations

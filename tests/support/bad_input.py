@@ -233,7 +233,7 @@ KEYS: tuple[Key, ...] = (
     Key(RESERVATION, LABEL, f"{SCHEDULING}reservation-order", "5", NUMBER),
     Key(RESERVATION, LABEL, f"{SCHEDULING}pre-allocation-required", "false", FLAG),
     Key(RESERVATION, LABEL, "koordinator.sh/priority", "9100", NUMBER),
-    Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-restricted-options", '{"resources":["cpu"]}', JSON, needs=NODE),
+    Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-restricted-options", '{"resources":["cpu"]}', JSON),
     Key(RESERVATION, ANNOTATION, f"{SCHEDULING}reservation-resize-allocatable", "{}", JSON, OWN),
 )
 

@@ -20,7 +20,6 @@ EVENTS = {
     ("Warning", "InvalidNUMATopology", "Scheduling"): r".+",
     ("Warning", "InvalidAnnotation", "Scheduling"): r".+: .+",
     ("Warning", "InvalidNodeLoad", "Scheduling"): r".+: .+",
-    ("Warning", "InvalidReservation", "Scheduling"): r".+: .+",
     ("Warning", "InvalidExpiration", "Scheduling"): r".+: .+",
     ("Warning", "InvalidOperatingMode", "Scheduling"): r".+: .+",
     ("Warning", "InvalidReservation", "Scheduling"): r"nothing is reserved, since the amounts cannot be read: .+",

@@ -250,14 +250,3 @@ def test_panels_do_not_overlap() -> None:
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-
-
-def test_the_charts_files_are_those_of_config() -> None:
-    config = MONITORING.parent
-    linked = {path.name: path.resolve() for path in (config / "chart" / "files").iterdir()}
-    assert linked == {
-        "rbac.yaml": config / "rbac.yaml",
-        "priority-classes.yaml": config / "priority-classes.yaml",
-        "prometheusrule.yaml": MONITORING / "prometheusrule.yaml",
-        "dashboard.json": MONITORING / "dashboard.json",
-    }

@@ -53,14 +53,6 @@ def test_the_priority_classes_to_install_are_those_of_the_embedded_cluster() -> 
     }
 
 
-@pytest.mark.parametrize("name", ["rbac.yaml", "priority-classes.yaml", "monitoring/prometheusrule.yaml", "monitoring/dashboard.json"])
-def test_the_chart_has_the_same_files_as_the_folder_beside_it(name: str) -> None:
-    """Copies, since Helm packs no file from outside of a chart, and what stores a repository may turn a symbolic link into a text."""
-    copy = ROOT / "config" / "chart" / "files" / Path(name).name
-    assert not copy.is_symlink()
-    assert copy.read_text(encoding="utf-8") == text_of(f"config/{name}")
-
-
 def test_readme_names_only_make_targets_that_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), flags=re.MULTILINE))
     documents = text_of("README.md") + text_of("CONTRIBUTING.md") + text_of(".ci/run")

@@ -110,7 +110,7 @@ class SchedulerProcess:
         self._port = free_port()
         words = [*self._command.filled(config, self._port), *self._launch.args]
         with self._log.open("ab") as log:
-            self._log_begin = log.tell()
+            self._log_begin = self._log.stat().st_size
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *words, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from koordsched.cluster.port import ClusterError, NotFound
+from koordsched.cluster.port import ClusterError, Forbidden, NotFound
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, NODE_DELETE
 from koordsched.scheduler.debugger.cache_comparison import QUEUED, all_nodes
@@ -96,6 +96,10 @@ class StandingCheck:
                 page, last = await walk.next_page(min(left, PAGE), self._slices)
             except NotFound:
                 return  # not served, at present
+            except Forbidden:
+                if informer.required:
+                    raise
+                return  # taken as empty, as its informer does and says in the log
             found += page
             left -= PAGE
         found = await still_different(walk, found)

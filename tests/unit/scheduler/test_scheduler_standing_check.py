@@ -19,7 +19,7 @@ from koordsched.api.kinds import NAMESPACE, NODE, NODE_RESOURCE_TOPOLOGY, POD, K
 from koordsched.cache.columns import CORDON
 from koordsched.cache.pod_counts import pod_counts
 from koordsched.cluster.memory import Fault
-from koordsched.cluster.port import Gone, ListPage, Ref, ServerError, Unreadable
+from koordsched.cluster.port import Forbidden, Gone, ListPage, Ref, ServerError, Unreadable
 from koordsched.config import load_config_object
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
@@ -382,6 +382,18 @@ async def test_a_list_that_fails_is_counted_and_the_next_turn_comes(stage: Stage
             await asyncio.sleep(60 * 4.5)
         assert metric(world, 'koord_scheduler_cache_checks_total{result="failed"}') == 2
         assert metric(world, 'koord_scheduler_cache_checks_total{result="done"}') == 2
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_only_kinds_that_the_scheduler_cannot_do_without_have_to_be_readable(stage: Stage, required: bool) -> None:
+    async with stage() as world:
+        await prepare(world)
+        world.scheduler._informers.of(NAMESPACE).required = required
+        world.cluster.faults.rules.append(Fault(verb="list", kind=NAMESPACE, error=lambda: Forbidden("no such rule")))
+        async with running(standing_check(world).run(60.0)):
+            await asyncio.sleep(90)
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="failed"}') == required
+        assert metric(world, 'koord_scheduler_cache_checks_total{result="done"}') == (not required)
 
 
 async def test_an_object_that_cannot_be_read_any_more_is_not_taken_for_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

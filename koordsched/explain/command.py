@@ -92,7 +92,7 @@ def _submitted(options: ExplainOptions, workload: Workload, profiles: list[str])
     there = {arrival.manifest.key for arrival in added.arrivals}
     workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.key not in there]
     workload.arrivals += [PodArrival(arrival.manifest, at=DRY_RUN_SECONDS) for arrival in added.arrivals]
-    return _named(options, added) if options.pod else added.arrivals[0].manifest.key
+    return added.arrivals[0].manifest.key
 
 
 def _check_node(node: str | None, workload: Workload) -> None:

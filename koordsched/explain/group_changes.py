@@ -51,9 +51,6 @@ class MembersAdded(msgspec.Struct, frozen=True):
     def fields(self, level: int) -> Json:
         return {"gang": self.gang, "members": level}
 
-    def on(self, _node: str) -> None:
-        return None
-
 
 class MinimumLowered(msgspec.Struct, frozen=True):
     """A gang that needs fewer members. pod_group: the name of its PodGroup; else the members' own label or annotation says the number."""
@@ -82,9 +79,6 @@ class MinimumLowered(msgspec.Struct, frozen=True):
 
     def fields(self, level: int) -> Json:
         return {"gang": self.gang, "from": self.present, "to": self.present - level}
-
-    def on(self, _node: str) -> None:
-        return None
 
 
 class QuotaRaised(msgspec.Struct, frozen=True):
@@ -129,9 +123,6 @@ class QuotaRaised(msgspec.Struct, frozen=True):
             "min": self.with_min,
             "holders": [{"pod": pod, "holds": self._shown(amount)} for pod, amount in self.holders],
         }
-
-    def on(self, _node: str) -> None:
-        return None
 
     def _shown(self, amount: int) -> str:
         return amount_text(self.resource, amount, self.written)

@@ -63,7 +63,8 @@ class NodesPatched(msgspec.Struct, frozen=True):
     def fields(self, _level: int) -> Json:
         return {"node": self.nodes[0]}
 
-    def on(self, node: str) -> Change | None:
+    def on(self, node: str) -> NodesPatched | None:
+        """Return the same change of this node alone, where it is one of several."""
         return msgspec.structs.replace(self, nodes=(node,)) if node in self.nodes and len(self.nodes) > 1 else None
 
 
@@ -88,9 +89,6 @@ class NodesAdded(msgspec.Struct, frozen=True):
     def fields(self, level: int) -> Json:
         return {"template": self.template, "nodes": level}
 
-    def on(self, _node: str) -> None:
-        return None
-
 
 class PodsRemoved(msgspec.Struct, frozen=True):
     """Pods taken away from their nodes. pods: their keys and nodes, which are of one node once it is known which one would do."""
@@ -114,7 +112,8 @@ class PodsRemoved(msgspec.Struct, frozen=True):
     def fields(self, _level: int) -> Json:
         return {"node": self.pods[0][1], "pods": [key for key, _ in self.pods]}
 
-    def on(self, node: str) -> Change | None:
+    def on(self, node: str) -> PodsRemoved | None:
+        """Return the same change of this node alone, where there are pods of others, too."""
         there = tuple(each for each in self.pods if each[1] == node)
         return PodsRemoved(there) if there and len(there) < len(self.pods) else None
 

@@ -68,9 +68,6 @@ class RequestChange(msgspec.Struct, frozen=True):
     def fields(self, level: int) -> Json:
         return {"resources": self.resources, "from": self._shown(self.present), "to": self._shown(self.amounts[level - 1])}
 
-    def on(self, _node: str) -> None:
-        return None
-
     def _shown(self, amount: int) -> str:
         return amount_text(self.resources[0], amount, self.written)
 
@@ -94,9 +91,6 @@ class PodEdit(msgspec.Struct, frozen=True):
     def fields(self, _level: int) -> Json:
         return self.names
 
-    def on(self, _node: str) -> None:
-        return None
-
 
 class SpreadChange(msgspec.Struct, frozen=True):
     """A larger maxSkew of one topology spread constraint."""
@@ -116,9 +110,6 @@ class SpreadChange(msgspec.Struct, frozen=True):
 
     def fields(self, level: int) -> Json:
         return {"topologyKey": self.topology_key, "from": self.present, "to": self.present + level}
-
-    def on(self, _node: str) -> None:
-        return None
 
 
 # Requests

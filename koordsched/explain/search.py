@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.explain.node_changes import PodsRemoved
+from koordsched.explain.node_changes import NodesPatched, PodsRemoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _same_max(change: Change, other: Change) -> bool:
 
 async def _smallest(trials: Trials, others: tuple[Sized, ...], change: Change, outcome: TrialOutcome) -> Suggestion | None:
     """Make the change, which suffices at its largest beside the others, as small as it may be. None: one node is not enough for it."""
-    narrow = change.on(outcome.node)
+    narrow = change.on(outcome.node) if isinstance(change, NodesPatched | PodsRemoved) else None
     if narrow is not None:
         change, outcome = narrow, await trials.run((*others, (narrow, 1)))
         if not outcome.node:

@@ -52,9 +52,6 @@ class Change(Protocol):
     def fields(self, level: int, /) -> Json:
         """Return the same for programs, without the kind."""
 
-    def on(self, node: str, /) -> Change | None:
-        """Return the same change of this node alone, where this is one of several nodes and the pod then went to that one."""
-
 
 class Draft(msgspec.Struct):
     """A copy of the cluster that is being changed. pods: the bodies of the pod and of the pending members of its gang, by key."""

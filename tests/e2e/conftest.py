@@ -18,6 +18,16 @@ from support.helm import Helm, find_or_build_helm
 
 T = TypeVar("T")
 SHOWN_LINES = 60
+LEFT_OPEN = "ignore:unclosed:ResourceWarning"
+"""Filters what is said of a socket or transport that Python closes, not the test.
+
+Some tests end an event loop while connections to the control plane are open, as a proxy whose requests are cut off. Such a socket is closed
+when it is collected, and the warning would fail whichever test happens to run then. The scheduler under test is another process.
+"""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", LEFT_OPEN)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -162,7 +162,7 @@ def _test(arguments: list[str]) -> int:
         backend, limits = _embedded_backend(parsed)
     else:
         backend, limits = _live_backend(parser, parsed)
-    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits)
+    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits, slack=parsed.slack)
     return run_tests(options, backend, sys.stdout, sys.stderr)
 
 
@@ -332,6 +332,13 @@ def _test_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-wait", metavar="TIME", type=_seconds, help="skip scenarios that let more time pass (default on a real cluster 60s)"
+    )
+    parser.add_argument(
+        "--slack",
+        metavar="TIME",
+        type=_seconds,
+        default=0.0,
+        help="let expectations come true so much later than they say (a slow cluster)",
     )
     parser.add_argument(
         "--against",

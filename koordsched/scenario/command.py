@@ -20,12 +20,17 @@ PASSED, FAILED, MALFORMED = 0, 1, 2
 
 
 class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. only: run scenarios whose name contains this. limits: what the backend cannot run."""
+    """What the command line asks for.
+
+    only: run scenarios whose name contains this. limits: what the backend cannot run. slack: seconds that expectations may take longer
+    than they say.
+    """
 
     paths: tuple[str, ...]
     config: str | None = None
     only: str = ""
     limits: BackendLimits = UNLIMITED
+    slack: float = 0.0
 
 
 def run_tests(options: ScenarioOptions, backend: Backend, out: TextIO, err: TextIO) -> int:
@@ -84,7 +89,8 @@ def plan_scenarios(options: ScenarioOptions) -> tuple[list[PlannedScenario], lis
             launch = Launch(config=scenario.config, document=scenario.document or {}, args=scenario.args)
         if launch is not None:
             elsewhere = differs_from_served(scenario, served.config) if served else ""
-            plans.append(PlannedScenario(scenario, launch, elsewhere or why_skipped(scenario, launch, options.limits)))
+            skip = elsewhere or why_skipped(scenario, launch, options.limits)
+            plans.append(PlannedScenario(scenario, launch, skip, options.slack))
     if options.config is not None and not common.asked:
         common.under(())  # no scenario uses it, but its mistakes are to be reported
     return plans, [*loaded.mistakes, *dict.fromkeys(common.mistakes)]

@@ -33,11 +33,15 @@ class ScenarioFailed(Exception):
 
 
 class PlannedScenario(msgspec.Struct, frozen=True):
-    """A scenario and what its scheduler is started with; `skip` says why it does not run, "" that it does."""
+    """A scenario and what its scheduler is started with.
+
+    skip: why it does not run, "" that it does. slack: seconds that an expectation may take longer than its `within`.
+    """
 
     scenario: Scenario
     launch: Launch
     skip: str = ""
+    slack: float = 0.0
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
@@ -73,7 +77,7 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
         return ScenarioResult(scenario.name, skipped=plan.skip)
 
     async def script(cluster: ScenarioCluster) -> None:
-        runner = StepRunner(cluster, launch.config.profiles[0].scheduler_name)
+        runner = StepRunner(cluster, launch.config.profiles[0].scheduler_name, plan.slack)
         await runner.create(scenario.given)
         await runner.start()
         for step in scenario.steps:
@@ -89,11 +93,15 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
 
 
 class StepRunner:
-    """Creates one scenario's objects and runs its steps. `scheduler_name` is what pods without one get."""
+    """Creates one scenario's objects and runs its steps.
 
-    def __init__(self, cluster: ScenarioCluster, scheduler_name: str) -> None:
+    scheduler_name: what pods without one get. slack: see PlannedScenario.
+    """
+
+    def __init__(self, cluster: ScenarioCluster, scheduler_name: str, slack: float) -> None:
         self._cluster = cluster
         self._scheduler_name = scheduler_name
+        self._slack = slack
         self._namespaces = set(ALWAYS_THERE)  # those that exist
 
     async def run(self, step: Step) -> None:
@@ -175,12 +183,13 @@ class StepRunner:
                 raise ScenarioFailed(f"{path}: expected {named(target)} to be deleted, seen {error.message}") from error
 
     async def _expect(self, path: str, expect: Expect) -> None:
-        """Poll until the block holds, at most `within`; then see that it goes on holding for `stays`."""
+        """Poll until the block holds, at most `within` and the slack; then see that it goes on holding for `stays`."""
         await self._cluster.settle()
-        deadline = self._cluster.now() + expect.within
+        within = expect.within + self._slack
+        deadline = self._cluster.now() + within
         while found := await self._differences(expect):
             if self._cluster.now() >= deadline:
-                raise ScenarioFailed(f"{path}: within {expect.within:g}s: {found}")
+                raise ScenarioFailed(f"{path}: within {within:g}s: {found}")
             await self._cluster.sleep(min(POLL_SECONDS, max(deadline - self._cluster.now(), 0.001)))
         end = self._cluster.now() + expect.stays
         while self._cluster.now() < end:

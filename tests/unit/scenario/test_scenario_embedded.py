@@ -72,13 +72,22 @@ steps:
   - patch: [{kind: Pod, name: held, merge: {metadata: {finalizers: null}}}]
   - expect: {objects: [{kind: Pod, name: held, gone: true}]}
 """
+LATE = """
+name: late
+why: A pod that was tried waits for its backoff of a second, and is bound only then.
+steps:
+  - create: [{kind: Pod, metadata: {name: a}, resources: {requests: {cpu: '1'}}}]
+  - expect: {pods: {a: {pending: true}}}
+  - create: [{kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '1'}}}]
+  - expect: {bound: 1, within: 100ms}
+"""
 
 
-def run(tmp_path: Path, text: str) -> list[str]:
+def run(tmp_path: Path, text: str, slack: float = 0.0) -> list[str]:
     (tmp_path / "f.yaml").write_text(text)
     out, err = io.StringIO(), io.StringIO()
     with capture_logs():
-        run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),)), EmbeddedBackend(answer), out, err)
+        run_tests(ScenarioOptions(paths=(str(tmp_path / "f.yaml"),), slack=slack), EmbeddedBackend(answer), out, err)
     assert all(line.startswith("note: profile koord-scheduler without ") for line in err.getvalue().splitlines())
     return out.getvalue().splitlines()
 
@@ -118,3 +127,8 @@ def test_a_scenario_that_fails_leaves_nothing_for_the_next(tmp_path: Path) -> No
         "PASS passes",
         "1 passed, 1 failed",
     ]
+
+
+def test_slack_lets_an_expectation_come_true_later(tmp_path: Path) -> None:
+    assert run(tmp_path, LATE)[0].startswith("FAIL late: steps[3].expect: within 0.1s")
+    assert run(tmp_path, LATE, slack=5.0)[0] == "PASS late"

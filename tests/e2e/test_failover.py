@@ -136,9 +136,11 @@ def load(plane: ControlPlane) -> Iterator[None]:
 
     thread = threading.Thread(target=create, daemon=True)
     thread.start()
-    yield
-    ending.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
 
 
 def bind_of_a_pod_since(placements: Placements, moment: float, timeout: float) -> float:
@@ -177,13 +179,13 @@ def test_kills_of_the_leader_under_load(plane: ControlPlane, tmp_path: Path) -> 
     rest, random, took = plane.rest(), Random(7), list[float]()
     fill(rest)
     both = pair(plane, tmp_path)
-    with Placements(plane.kubeconfig()) as placements, load(plane):
+    with Slowness() as slowness, Placements(plane.kubeconfig()) as placements, load(plane):
         for _ in range(KILLS):
             bind_of_a_pod_since(placements, time.monotonic(), TIMEOUT)
             time.sleep(random.uniform(0.0, 2 * TIMES.retry))
             both.leader.process.kill()
             killed = time.monotonic()
-            took.append(bind_of_a_pod_since(placements, killed, 3 * TIMES.lease) - killed)
+            took.append(bind_of_a_pod_since(placements, killed, TIMEOUT) - killed)
             both.leader.start()
             both.leader.await_readiness()
             both = both.swapped()
@@ -191,7 +193,7 @@ def test_kills_of_the_leader_under_load(plane: ControlPlane, tmp_path: Path) -> 
     figures(f"kill -9, lease of {TIMES.lease:g} s, until the standby binds", took)
     with Placements(plane.kubeconfig()) as placements:
         check_nothing_wrong(rest, placements)
-    assert max(took) <= TIMES.lease + TIMES.retry
+    assert max(took) <= (TIMES.lease + TIMES.retry) * slowness.factor
     assert rest.get(LEASE)["spec"]["leaseTransitions"] == KILLS
 
 
@@ -244,7 +246,7 @@ def stop_in_a_burst(plane: ControlPlane, folder: Path, random: Random) -> int:
         time.sleep(TIMES.lease / 4)
         sent = weather.seen["bind", "pods"]
         assert 0 < sent < BACKLOG
-        until(lambda: both.standby.leads, 3 * TIMES.lease)
+        until(lambda: both.standby.leads, TIMEOUT)
         until(lambda: placements.bound == before + BACKLOG)
         time.sleep(max(0.0, stopped + TIMES.stall - time.monotonic()))
         both.leader.process.signal(signal.SIGCONT)
@@ -317,7 +319,7 @@ def test_a_leader_whose_plugin_blocks_for_30_s_gives_way_to_the_standby(plane: C
             create_pod(rest, f"after-{number}", "10m")
         code, text = leader.ended()
         ended_after = time.monotonic() - blocked
-        until(lambda: standby.leads, 3 * TIMES.lease)
+        until(lambda: standby.leads, TIMEOUT)
         took = time.monotonic() - blocked
         check_nothing_wrong(rest, placements)
         assert placements.bound == 601
@@ -336,11 +338,13 @@ def test_a_lease_that_another_process_takes_ends_the_leader(plane: ControlPlane,
     rest = plane.rest()
     leader = Contestant(plane, tmp_path / "first", scheduler_kubeconfig(plane), Setup())
     until(lambda: leader.leads)
-    taken = time.monotonic()
-    rest.patch(LEASE, {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 1}})
-    code, text = leader.ended()
+    with Slowness() as slowness:
+        taken = time.monotonic()
+        rest.patch(LEASE, {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 1}})
+        code, text = leader.ended()
+        took = time.monotonic() - taken
     assert (code, "Leaderelection lost" in text) == (1, True)
-    assert time.monotonic() - taken <= TIMES.renew + TIMES.retry
+    assert took <= (TIMES.renew + TIMES.retry) * slowness.factor
 
 
 def test_who_may_not_touch_leases_says_so_and_waits(plane: ControlPlane, tmp_path: Path) -> None:

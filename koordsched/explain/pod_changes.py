@@ -93,9 +93,9 @@ class PodEdit(msgspec.Struct, frozen=True):
 
 
 class SpreadChange(msgspec.Struct, frozen=True):
-    """A larger maxSkew of one topology spread constraint."""
+    """A larger maxSkew of one topology spread constraint, or nothing where another change has dropped that constraint."""
 
-    index: int
+    constraint: Json
     topology_key: str
     present: int
     levels: int
@@ -103,7 +103,10 @@ class SpreadChange(msgspec.Struct, frozen=True):
 
     async def apply(self, draft: Draft, level: int) -> None:
         for body in draft.alike:
-            body["spec"]["topologySpreadConstraints"][self.index]["maxSkew"] = self.present + level
+            for constraint in body["spec"]["topologySpreadConstraints"]:
+                if constraint == self.constraint:
+                    constraint["maxSkew"] = self.present + level
+                    break
 
     def text(self, level: int) -> str:
         return f"raise maxSkew of the topology spread constraint on {self.topology_key} from {self.present} to {self.present + level}"
@@ -258,20 +261,20 @@ def _dropped(body: Json) -> Iterator[PodEdit]:
     terms = ((affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
     for t, term in enumerate(terms):
         for section in ("matchExpressions", "matchFields"):
-            for e, expression in enumerate(term.get(section) or ()):
+            for expression in term.get(section) or ():
                 values = ",".join(map(str, expression.get("values") or ()))
                 shown = f"{expression.get('key')} {expression.get('operator')} {values}".rstrip()
-                edit = partial(_drop_expression, t, section, e)
+                edit = partial(_drop_expression, t, section, expression)
                 yield PodEdit("nodeAffinity", f"drop the required node affinity {shown}", {"expression": expression}, edit)
     for kind in ("podAffinity", "podAntiAffinity"):
         for i, term in enumerate((affinity.get(kind) or {}).get(REQUIRED) or ()):
             key = term.get("topologyKey")
-            edit = partial(_remove, ("spec", "affinity", kind, REQUIRED, i))
+            edit = partial(_drop_item, ("spec", "affinity", kind, REQUIRED), term)
             yield PodEdit(kind, f"drop the required {kind} term on {key}", {"topologyKey": key, "index": i}, edit)
     for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         if constraint.get("whenUnsatisfiable") == "DoNotSchedule":
             key = constraint.get("topologyKey")
-            edit = partial(_remove, ("spec", "topologySpreadConstraints", i))
+            edit = partial(_drop_item, ("spec", "topologySpreadConstraints"), constraint)
             names = {"topologyKey": key, "index": i}
             yield PodEdit("topologySpreadConstraint", f"drop the topology spread constraint on {key}", names, edit)
     ports = [port for each in containers(spec) for port in each.get("ports") or () if port.get("hostPort")]
@@ -289,18 +292,29 @@ def _dropped(body: Json) -> Iterator[PodEdit]:
             yield PodEdit("annotation", f"drop the annotation {annotation}", {"annotation": annotation}, edit)
 
 
-def _remove(path: Sequence[str | int], body: Json) -> None:
-    parent: Any = body
+def _remove(path: Sequence[str], body: Json) -> None:
+    parent = body
     for step in path[:-1]:
         parent = parent[step]
     parent.pop(path[-1])
 
 
-def _drop_expression(t: int, section: str, e: int, body: Json) -> None:
+def _drop_item(path: Sequence[str], item: Json, body: Json) -> None:
+    """Drop an item of a list. It is found by what it is, not by its index, which another change of the same trial may have moved."""
+    items: Any = body
+    for step in path:
+        items = items[step]
+    if item in items:  # it is not where another change has altered it
+        items.remove(item)
+
+
+def _drop_expression(t: int, section: str, expression: Json, body: Json) -> None:
     """Drop one expression of a term; a term without any would match no node, so that the whole requirement goes with its last one."""
     affinity = body["spec"]["affinity"]["nodeAffinity"]
+    if REQUIRED not in affinity:  # it went with the last expression of another term
+        return
     term = affinity[REQUIRED]["nodeSelectorTerms"][t]
-    term[section].pop(e)
+    term[section].remove(expression)
     if not term.get("matchExpressions") and not term.get("matchFields"):
         affinity.pop(REQUIRED)
 
@@ -320,6 +334,6 @@ def _drop_volume(name: str, body: Json) -> None:
 
 
 def _spreads(body: Json, placed: int) -> Iterator[SpreadChange]:
-    for i, constraint in enumerate(body["spec"].get("topologySpreadConstraints") or ()):
+    for constraint in body["spec"].get("topologySpreadConstraints") or ():
         if constraint.get("whenUnsatisfiable") == "DoNotSchedule":
-            yield SpreadChange(i, str(constraint.get("topologyKey")), int(constraint.get("maxSkew") or 1), placed + 1)
+            yield SpreadChange(constraint, str(constraint.get("topologyKey")), int(constraint.get("maxSkew") or 1), placed + 1)

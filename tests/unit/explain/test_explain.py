@@ -24,6 +24,7 @@ from koordsched.simulate.simulation import Simulation
 
 Json = dict[str, Any]
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 THREE_NODES = [
     node("n1"),
     node("n2", "16", "64Gi", taints=[{"key": "gpu", "value": "true", "effect": "NoSchedule"}]),
@@ -60,6 +61,30 @@ def test_two_changes_are_stated_where_no_single_one_suffices() -> None:
         "request 4 of cpu instead of 9, and drop zone=a from nodeSelector",
         "request 4 of cpu instead of 9, and label node n1 with zone=a",
     ]
+
+
+def test_two_items_of_one_list_are_dropped_together() -> None:
+    zone, disk = ({"key": key, "operator": "Exists"} for key in ("zone", "disk"))
+    terms = [{"matchExpressions": [zone, disk]}]
+    of_nodes: Json = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    assert "drop the required node affinity zone Exists, and drop the required node affinity disk Exists" in pairs(affinity=of_nodes)
+    near: list[Json] = [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "none"}}} for key in ("zone", "kubernetes.io/hostname")
+    ]
+    dropped = "drop the required podAffinity term on zone, and drop the required podAffinity term on kubernetes.io/hostname"
+    assert pairs(affinity={"podAffinity": {REQUIRED: near}}) == [dropped]
+    spread = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
+        for key in ("zone", "disk")
+    ]
+    dropped = "drop the topology spread constraint on zone, and drop the topology spread constraint on disk"
+    assert dropped in pairs(topologySpreadConstraints=spread)
+
+
+def pairs(**spec: Any) -> list[str]:
+    found = explained([node("n1"), pod("web", {"cpu": "1"}, labels={"app": "web"}, **spec)])
+    assert all(len(each.changes) == 2 for each in found.changes)
+    return [each.text for each in found.changes]
 
 
 def test_a_gated_pod_is_explained() -> None:

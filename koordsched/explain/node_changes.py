@@ -24,6 +24,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 DESCRIBED_BY = (DEVICE, NODE_RESOURCE_TOPOLOGY, CSI_NODE)
 """Objects of the name of a node that say what it has."""
 OWN_METADATA = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "name", "ownerReferences", "managedFields"})
+OWN_SPEC = frozenset({"providerID", "podCIDR", "podCIDRs", "unschedulable"})
 
 
 def node_changes(body: Json, base: MemoryCluster, most: int) -> list[Change]:
@@ -69,7 +70,7 @@ class NodesPatched(msgspec.Struct, frozen=True):
 
 
 class NodesAdded(msgspec.Struct, frozen=True):
-    """Nodes that are like an existing one, with its devices and zones, and without its pods."""
+    """Nodes that are like an existing one as it is without other changes, with its devices and zones, without its pods, not cordoned."""
 
     template: str
     levels: int
@@ -79,7 +80,7 @@ class NodesAdded(msgspec.Struct, frozen=True):
         for i in range(level):
             name = f"{self.template}-added-{i + 1}"
             for kind in (NODE, *DESCRIBED_BY):
-                found = await draft.embedded.get(Ref(kind, "", self.template))
+                found = draft.unchanged(Ref(kind, "", self.template))
                 if found is not None:
                     await draft.embedded.create(kind, _renamed(found, name, is_node=kind is NODE))
 
@@ -119,8 +120,12 @@ class PodsRemoved(msgspec.Struct, frozen=True):
 
 
 def _uncordoned(cluster: MemoryCluster, node: str) -> Json:
-    taints = [taint for taint in cluster.raw(Ref(NODE, "", node))["spec"].get("taints") or () if taint.get("key") != CORDON]
-    return {"spec": {"unschedulable": None, "taints": taints or None}}
+    return {"spec": {"unschedulable": None, "taints": _other_taints(cluster.raw(Ref(NODE, "", node))["spec"]) or None}}
+
+
+def _other_taints(spec: Json) -> list[Json]:
+    """Return the taints that do not say that the node is cordoned."""
+    return [taint for taint in spec.get("taints") or () if taint.get("key") != CORDON]
 
 
 def _labelled(key: str, value: str) -> Callable[[MemoryCluster, str], Json]:
@@ -133,7 +138,7 @@ def _templates(base: MemoryCluster) -> Sequence[str]:
     for node in base.raws(NODE):
         labels = {key: value for key, value in (node["metadata"].get("labels") or {}).items() if key != HOSTNAME_LABEL}
         spec, status = node.get("spec") or {}, node.get("status") or {}
-        said = repr((sorted(labels.items()), spec.get("taints"), bool(spec.get("unschedulable")), status.get("allocatable")))
+        said = repr((sorted(labels.items()), _other_taints(spec), status.get("allocatable")))
         kinds.setdefault(said, node["metadata"]["name"])
     return list(kinds.values())[:MOST_TEMPLATES]
 
@@ -144,5 +149,6 @@ def _renamed(raw: Json, name: str, *, is_node: bool) -> Json:
     if is_node:
         labels = metadata.get("labels") or {}
         made["metadata"]["labels"] = {**labels, HOSTNAME_LABEL: name} if HOSTNAME_LABEL in labels else labels
-        made["spec"] = {key: value for key, value in (raw.get("spec") or {}).items() if key not in {"providerID", "podCIDR", "podCIDRs"}}
+        spec = raw.get("spec") or {}
+        made["spec"] = {**{key: value for key, value in spec.items() if key not in OWN_SPEC}, "taints": _other_taints(spec)}
     return made

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
-from koordsched.cluster.port import ClusterError, Ref
+from koordsched.cluster.port import ClusterError, NotFound, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -56,6 +56,7 @@ class Change(Protocol):
 class Draft(msgspec.Struct):
     """A copy of the cluster that is being changed. pods: the bodies of the pod and of the pending members of its gang, by key."""
 
+    base: MemoryCluster
     embedded: EmbeddedCluster
     pod: str
     pods: dict[str, Json]
@@ -69,6 +70,13 @@ class Draft(msgspec.Struct):
     def alike(self) -> list[Json]:
         """Return the bodies of the pod and of the members of its gang that have the same specification: they are changed together."""
         return [self.pods[key] for key in self.same]
+
+    def unchanged(self, ref: Ref) -> Json | None:
+        """Return an object as it is without the changes, so that their order does not matter; None where there is none."""
+        try:
+            return self.base.raw(ref)
+        except NotFound:
+            return None
 
 
 class TrialOutcome(msgspec.Struct, frozen=True):
@@ -138,7 +146,7 @@ class Trials:
         copy = self._embedded.scheduled_apart(self._base.copy(Random(f"trial {self.count}")))
         own = (self.body["spec"], self.body["metadata"].get("annotations"))
         same = [key for key, body in self._members.items() if (body["spec"], body["metadata"].get("annotations")) == own]
-        draft = Draft(copy, self.pod, {key: msgspec.to_builtins(body) for key, body in self._members.items()}, same)
+        draft = Draft(self._base, copy, self.pod, {key: msgspec.to_builtins(body) for key, body in self._members.items()}, same)
         explanations = copy.scheduler.explanations
         explanations.decisions.kept = {}
         explanations.switches.filters, explanations.switches.top_scores = True, ALL_SCORES

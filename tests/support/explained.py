@@ -92,6 +92,7 @@ def changed(objects: list[Json], changes: Any, name: str = "web") -> list[Json]:
                     extra = copy.deepcopy(by_name["Node", change["template"]])
                     extra["metadata"]["name"] = f"extra-{i}"
                     extra["metadata"]["labels"]["kubernetes.io/hostname"] = f"extra-{i}"
+                    extra["spec"].pop("unschedulable", None)
                     made.append(extra)
                     if ("Device", change["template"]) in by_name:
                         device = copy.deepcopy(by_name["Device", change["template"]])

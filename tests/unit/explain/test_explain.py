@@ -41,6 +41,7 @@ def test_each_single_change_is_stated_at_its_smallest() -> None:
         ("tolerate the taint gpu=true:NoSchedule", 1, "n2"),
         ("uncordon node n3", 1, "n3"),
         ("add 1 node like n1", 1, "n1-added-1"),
+        ("add 1 node like n3", 1, "n3-added-1"),
         ("move default/old away from node n1", 1, "n1"),
     ]
 

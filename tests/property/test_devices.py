@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.models.devices import Adjusted, Demand, DeviceModel, Refused, Weights, broken_rules, some_legal
 
@@ -320,7 +320,16 @@ def adjustments(draw: st.DrawFn) -> Adjusted:
     return Adjusted({GPU: draw(by_minor)}, {} if required is None else {GPU: limits}, {GPU: preferred}, {RDMA: freed})
 
 
+# A pod holds a card that is listed no more: it is in use, so that the pairs and quads it belongs to are not left whole.
+HOLDS_UNLISTED = DeviceModel(
+    NodeDevices({GPU: [DeviceFacts(minor, True, {CORE: 100, MEMORY: 1000, RATIO: 100}, 0, "p0", {}, ()) for minor in (0, 4)]}),
+    NodeAccelerators("", "H20", "", honor=True),
+)
+ONE_GPU = Demand({GPU: TypeDemand({CORE: 100, RATIO: 100}, 1)})
+
+
 @given(nodes(), st.lists(held_entries, max_size=3), demands(), scorings, adjustments())
+@example(HOLDS_UNLISTED, [[HeldDevice(GPU, 5, {MEMORY: 1})]], ONE_GPU, Weights({RATIO: 1}), Adjusted())
 @settings(max_examples=120, deadline=None)
 def test_reusable_and_required_amounts_count_as_the_model_counts_them(
     node: DeviceModel, held: list[list[HeldDevice]], demand: Demand, weights: Weights, adjusted: Adjusted

@@ -259,7 +259,7 @@ class Choice(NamedTuple):
         return bool(self.demand.joint) and kind != self.demand.joint[0] and planned and whole and not self.reserve
 
     def candidates(self, kind: DeviceType) -> list[int]:
-        """Return the minors that come into question at all, ascending."""
+        """Return the listed minors that come into question at all, ascending; what is only held counts as in use, not as a candidate."""
         free, listed = self.node.free(kind, self.adjusted), self.node.listed(kind)
         if not any(any(left.values()) for left in free.values()):
             return []
@@ -267,10 +267,11 @@ class Choice(NamedTuple):
         found = []
         for minor in free:
             device = listed.get(minor)
-            numa = None if device is None else device.numa
-            if self.mask and (numa is None or (numa >= 0 and not self.mask >> numa & 1)):
+            if device is None:
                 continue
-            if selector is not None and not selector({} if device is None else device.labels):
+            if self.mask and (device.numa is None or (device.numa >= 0 and not self.mask >> device.numa & 1)):
+                continue
+            if selector is not None and not selector(device.labels):
                 continue
             found.append(minor)
         return found

@@ -115,7 +115,7 @@ def _simulate(arguments: list[str]) -> int:
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
     options = SimulateOptions(
-        **{**given, "inputs": tuple(parsed.inputs)},
+        **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained")}},
         node_options=tuple((option, value) for option, value in node_options if value is not None),
         shown_pods=shown_pods,
     )
@@ -263,6 +263,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
+    from koordsched.simulate.node_changes import AddedNodes  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(
         "koord-scheduler simulate",
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
@@ -286,6 +288,23 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks, --order random and --inflate (default 0)")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument(
+        "--add-nodes",
+        dest="added_nodes",
+        metavar="NODE=N",
+        type=_stating(AddedNodes.parse),
+        action="append",
+        default=[],
+        help="what if there were N more nodes like this one of the input, without its pods (may be repeated)",
+    )
+    parser.add_argument(
+        "--drain",
+        dest="drained",
+        metavar="NODE",
+        action="append",
+        default=[],
+        help="what if this node was drained: cordoned, and its pods, but for those of DaemonSets, submitted anew (may be repeated)",
+    )
     for each in tools:
         for option in each.node_options:
             parser.add_argument(option.flag, dest=option.flag, metavar=option.metavar, type=_stating(option.parse), help=option.help)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koordsched.api.kinds import CSI_NODE, DEVICE, NODE, NODE_RESOURCE_TOPOLOGY, POD
+from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Patch, Ref
 from koordsched.manifests.completion import HOSTNAME_LABEL
+from koordsched.manifests.node_copies import DESCRIBED_BY, copied, without_cordon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,11 +21,6 @@ Json = dict[str, Any]
 
 MOST_TEMPLATES = 8
 """Kinds of nodes of which one more is tried."""
-CORDON = "node.kubernetes.io/unschedulable"
-DESCRIBED_BY = (DEVICE, NODE_RESOURCE_TOPOLOGY, CSI_NODE)
-"""Objects of the name of a node that say what it has."""
-OWN_METADATA = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "name", "ownerReferences", "managedFields"})
-OWN_SPEC = frozenset({"providerID", "podCIDR", "podCIDRs", "unschedulable"})
 
 
 def node_changes(body: Json, base: MemoryCluster, most: int) -> list[Change]:
@@ -79,10 +75,10 @@ class NodesAdded(msgspec.Struct, frozen=True):
     async def apply(self, draft: Draft, level: int) -> None:
         for i in range(level):
             name = f"{self.template}-added-{i + 1}"
-            for kind in (NODE, *DESCRIBED_BY):
+            for kind in DESCRIBED_BY:
                 found = draft.unchanged(Ref(kind, "", self.template))
                 if found is not None:
-                    await draft.embedded.create(kind, _renamed(found, name, is_node=kind is NODE))
+                    await draft.embedded.create(kind, copied(kind, found, name))
 
     def text(self, level: int) -> str:
         return f"add {level} node{'s' if level > 1 else ''} like {self.template}"
@@ -120,12 +116,7 @@ class PodsRemoved(msgspec.Struct, frozen=True):
 
 
 def _uncordoned(cluster: MemoryCluster, node: str) -> Json:
-    return {"spec": {"unschedulable": None, "taints": _other_taints(cluster.raw(Ref(NODE, "", node))["spec"]) or None}}
-
-
-def _other_taints(spec: Json) -> list[Json]:
-    """Return the taints that do not say that the node is cordoned."""
-    return [taint for taint in spec.get("taints") or () if taint.get("key") != CORDON]
+    return {"spec": {"unschedulable": None, "taints": without_cordon(cluster.raw(Ref(NODE, "", node))["spec"]) or None}}
 
 
 def _labelled(key: str, value: str) -> Callable[[MemoryCluster, str], Json]:
@@ -138,17 +129,6 @@ def _templates(base: MemoryCluster) -> Sequence[str]:
     for node in base.raws(NODE):
         labels = {key: value for key, value in (node["metadata"].get("labels") or {}).items() if key != HOSTNAME_LABEL}
         spec, status = node.get("spec") or {}, node.get("status") or {}
-        said = repr((sorted(labels.items()), _other_taints(spec), status.get("allocatable")))
+        said = repr((sorted(labels.items()), without_cordon(spec), status.get("allocatable")))
         kinds.setdefault(said, node["metadata"]["name"])
     return list(kinds.values())[:MOST_TEMPLATES]
-
-
-def _renamed(raw: Json, name: str, *, is_node: bool) -> Json:
-    metadata = {key: value for key, value in raw["metadata"].items() if key not in OWN_METADATA}
-    made = {**raw, "metadata": {**metadata, "name": name}}
-    if is_node:
-        labels = metadata.get("labels") or {}
-        made["metadata"]["labels"] = {**labels, HOSTNAME_LABEL: name} if HOSTNAME_LABEL in labels else labels
-        spec = raw.get("spec") or {}
-        made["spec"] = {**{key: value for key, value in spec.items() if key not in OWN_SPEC}, "taints": _other_taints(spec)}
-    return made

@@ -118,7 +118,9 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Tooling(msgspec.Struct, frozen=True, kw_only=True):
-    """explanations: patterns of refusal texts, and their meaning in words of a newcomer ({0} is the pattern's first group)."""
+    """explanations: patterns of refusal texts, and their meaning in words of a newcomer ({0} is the pattern's first group).
+    pod_annotations: those in which the plugin writes what it gave a pod, which a pod made anew does not have.
+    """
 
     explanations: tuple[tuple[str, str], ...] = ()
     short_forms: tuple[ShortForm, ...] = ()
@@ -127,6 +129,7 @@ class Tooling(msgspec.Struct, frozen=True, kw_only=True):
     pod_checks: tuple[PodCheck, ...] = ()
     reports: tuple[Report, ...] = ()
     object_checks: tuple[ObjectCheck, ...] = ()
+    pod_annotations: tuple[str, ...] = ()
 
 
 def percent(part: int, whole: int) -> str:

@@ -19,6 +19,7 @@ from koordsched.framework.handle import SettingsError
 from koordsched.framework.tooling import NodeOption
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
+from koordsched.simulate.node_changes import AddedNodes, add_nodes, drain
 from koordsched.simulate.simulation import Progress, Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
 
@@ -26,7 +27,7 @@ from koordsched.simulate.workload import Workload, all_at_once
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asks for. Either `inputs` (files) or `trace` with its two files.
 
-    node_options: flags that plugins add, with what was read of them. shown_pods: by key of a plugin's report.
+    drained: names of nodes. node_options: flags that plugins add, with what was read of them. shown_pods: by key of a plugin's report.
     """
 
     inputs: tuple[str, ...] = ()
@@ -40,6 +41,8 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "table"
     limit_pods: int | None = None
     show_pending: int = 10
+    added_nodes: tuple[AddedNodes, ...] = ()
+    drained: tuple[str, ...] = ()
     node_options: tuple[tuple[NodeOption, Any], ...] = ()
     shown_pods: Mapping[str, int] = {}
 
@@ -104,6 +107,10 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
         from koordsched.simulate.manifests import load_manifests  # noqa: PLC0415  # the other reader
 
         workload = load_manifests(expand(list(options.inputs)), profiles)
+    for added in options.added_nodes:
+        add_nodes(workload, added)
+    if options.drained:
+        drain(workload, options.drained)
     for option, value in options.node_options:
         workload.give_nodes(option, value)
     if options.order is not None:

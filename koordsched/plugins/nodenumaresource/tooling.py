@@ -282,4 +282,5 @@ TOOLING = Tooling(
         ObjectCheck(NODE_RESOURCE_TOPOLOGY, lambda nrt: read_options(nrt).problems),
         ObjectCheck(NODE, lambda node: node_policy(node).problems),
     ),
+    pod_annotations=(RESOURCE_STATUS,),
 )

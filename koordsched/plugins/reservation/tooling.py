@@ -161,4 +161,5 @@ TOOLING = Tooling(
         (r"Reservation\(s\) Too many pods", "its Reservations take no more pods"),
     ),
     reports=(Report("reservations", "--show-reservations", "Reservations in their table (default 10)", RESERVATION, reservation_report),),
+    pod_annotations=(RESERVATION_ALLOCATED,),
 )

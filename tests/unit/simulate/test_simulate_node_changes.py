@@ -134,8 +134,8 @@ def test_pods_of_a_drained_node_go_elsewhere_or_wait(run: Run) -> None:
 
 
 def test_pods_of_daemon_sets_and_mirror_pods_stay(run: Run) -> None:
-    mirror = pod("static", "1", on="n1", annotations={"kubernetes.io/config.mirror": "x"})
-    objects = [node("n1"), node("n2"), pod("agent", "1", on="n1", **OF_DAEMON_SET), mirror, pod("a", "1", on="n1", **OWNED)]
+    static = pod("static", "1", on="n1", annotations={"kubernetes.io/config.mirror": "x"})
+    objects = [node("n1"), node("n2"), pod("agent", "1", on="n1", **OF_DAEMON_SET), static, pod("a", "1", on="n1", **OWNED)]
     assert where(run(objects, "--drain", "n1")) == {"agent": "n1", "static": "n1", "a": "n2"}
 
 

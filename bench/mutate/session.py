@@ -27,7 +27,7 @@ from mutate.sampling import Mutant
 from mutate.scenarios import ScenarioFile, is_scenario_file
 from mutate.swapping import exchange, exchanges
 
-DATA_BYTES = 6 << 30  # running all tests for their coverage takes half of it
+DATA_BYTES = 9 << 30  # running all tests for their coverage takes two thirds of it
 TIMEOUT_FACTOR = 5.0  # times what the tests took before, and
 GRACE_SECONDS = 20.0
 POLL_SECONDS = 0.01

@@ -32,6 +32,14 @@ def test_what_pods_request_makes_no_column_and_counts_when_a_node_offers_it() ->
     assert cache.nodes_by_name["n1"].requested("cpu") == cache.nodes_by_name["n1"].requested(GPU) == 0
 
 
+def test_what_a_node_offers_again_is_not_forgotten() -> None:
+    cache = Cache()
+    for allocatable in (8, 0, 4):
+        cache.set_node(node("n1").cpu("4").allocatable(GPU, allocatable).build())
+    cache.columns.forget_unused()
+    assert cache.table.allocatable_of(cache.nodes_by_name["n1"].row, cache.columns.resources[GPU]) == 4
+
+
 def test_nodes_that_are_known_from_bound_pods_alone_share_a_row_until_they_appear() -> None:
     cache = Cache()
     for i in range(200):

@@ -121,3 +121,9 @@ def test_a_sub_priority_that_cannot_be_read_is_one() -> None:
     with pytest.raises(Malformed):
         sub_priority({"koordinator.sh/priority": "high"})
     assert not SUB_PRIORITIES.matches("high")
+
+
+def test_known_words_are_listed_in_order_and_an_empty_one_is_none_of_them() -> None:
+    both, one = KnownValues.words(["b", "", "a"], "; a counts"), KnownValues.words(["a"])
+    assert [bool(both.matches(text)) for text in ("a", "b", "c", "")] == [True, True, False, False]
+    assert (both.expected, both.instead, one.expected) == ("expected a or b", "; a counts", "expected a")

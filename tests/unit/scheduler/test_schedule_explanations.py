@@ -270,6 +270,22 @@ async def test_what_preemption_found_is_part_of_the_answer(koordinators: Stage) 
         assert "schedulableAfterPreemption" not in status(world)
 
 
+async def test_whom_preemption_evicts_and_for_which_node_is_part_of_the_answer(koordinators: Stage) -> None:
+    async with koordinators() as world:
+        await ask(world, (NODE, node_manifest("n1", "1")), (POD, pod_manifest("p", "2", priority=10)))
+        assert status(world)["detailedExplanation"][0].get("nodePossibleVictims", []) == []
+        low = pod_manifest("low", "2", priority=1, nodeName="n2")
+        low["metadata"]["finalizers"] = ["example.com/slow"]  # so that it is still there after it was evicted
+        await world.create(POD, low)
+        await world.create(NODE, node_manifest("n2", "2"))
+        await asyncio.sleep(70)
+        (found,) = status(world)["detailedExplanation"]
+        (on_node,) = found["nodePossibleVictims"]
+        assert (on_node["nodeName"], [each["name"] for each in on_node["possibleVictims"]]) == ("n2", ["low"])
+        assert found["preemptExplanation"]["schedulable"] is True
+        assert [each["nodeName"] for each in found["preemptExplanation"]["feasibleSchedulingResult"]] == ["n2"]
+
+
 # How long objects stay
 
 

@@ -15,6 +15,7 @@ from enum import Enum, auto
 from math import inf, nan
 from typing import Any
 
+import yaml
 from yaml import events
 
 MERGE = "<<"
@@ -55,6 +56,11 @@ def resolve(text: str) -> Any:
         base = 16 if hexadecimal else 8 if octal else 2
         return int(f"{sign}{hexadecimal or octal or binary}", base)
     return float(plain) if _FLOAT.fullmatch(plain) else text
+
+
+def is_too_deep(error: yaml.YAMLError) -> bool:
+    """Answer whether the text nests deeper than libyaml reads at all, which newer versions (PyYAML 6.0.4) say before we count that far."""
+    return "maximum nesting depth" in (getattr(error, "problem", None) or "")
 
 
 class Mistake(Enum):

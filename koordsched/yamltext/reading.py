@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 from yaml import events
 
-from koordsched.yamltext.building import MERGE, Builder, Mistake, OpenCollection, line_of
+from koordsched.yamltext.building import MERGE, Builder, Mistake, OpenCollection, is_too_deep, line_of
 from koordsched.yamltext.documents import ROOT, Document, Problem, child, shown
 
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
 class _BoundError(Exception):
@@ -48,10 +49,12 @@ def read_documents(text: str) -> list[Document]:
 
 def _syntax_problem(error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    what = getattr(error, "problem", None) or " ".join(str(error).split())
+    what = f"not valid YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
+    if is_too_deep(error):
+        what = TOO_DEEP
     if mark is None:
-        return Problem(ROOT, f"not valid YAML: {what}")
-    return Problem(f"line {mark.line + 1}, column {mark.column + 1}", f"not valid YAML: {what}", mark.line + 1)
+        return Problem(ROOT, what)
+    return Problem(f"line {mark.line + 1}, column {mark.column + 1}", what, mark.line + 1)
 
 
 class _DocumentBuilder(Builder):
@@ -72,7 +75,7 @@ class _DocumentBuilder(Builder):
         path, line = self.path(), line_of(event)
         match mistake:
             case Mistake.DEPTH:
-                raise _BoundError(Problem(path, f"nested more than {MAX_DEPTH} levels deep", line))
+                raise _BoundError(Problem(path, TOO_DEEP, line))
             case Mistake.COLLECTION_AS_KEY:
                 raise _BoundError(Problem(path, "expected a text as a key, not a mapping or a list", line))
             case Mistake.ALIAS_AS_KEY:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from koordsched.yamltext.building import Builder, Mistake, OpenCollection, line_of, resolve
+from koordsched.yamltext.building import Builder, Mistake, OpenCollection, is_too_deep, line_of, resolve
 
 MAX_UNFOLDED = 1_000_000
 """How many values the aliases of one document may add. A cluster dump has none at all."""
@@ -41,9 +41,14 @@ def read_values(text: str, max_depth: int) -> Iterator[Any]:
     except yaml.MarkedYAMLError as mistake:
         mark = mistake.problem_mark or mistake.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
-        raise NotPlainValues(max(number, 1), f"{line}not YAML: {mistake.problem}") from None
+        what = _too_deep(max_depth) if is_too_deep(mistake) else f"not YAML: {mistake.problem}"
+        raise NotPlainValues(max(number, 1), f"{line}{what}") from None
     except yaml.reader.ReaderError as mistake:
         raise NotPlainValues(max(number, 1), f"character {mistake.position}: not YAML: {mistake.reason}") from None
+
+
+def _too_deep(levels: int) -> str:
+    return f"nested deeper than {levels} levels"
 
 
 class _ValueBuilder(Builder):
@@ -58,7 +63,7 @@ class _ValueBuilder(Builder):
     def refuse(self, event: Any, mistake: Mistake) -> NoReturn:
         match mistake:
             case Mistake.DEPTH:
-                why = f"nested deeper than {self.max_depth} levels"
+                why = _too_deep(self.max_depth)
             case Mistake.COLLECTION_AS_KEY:
                 why = "a key must be a plain text, not a map or a list"
             case Mistake.ALIAS_AS_KEY:

@@ -287,6 +287,12 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=0, help="what chance begins with: tie breaks, --order random and --inflate (default 0)")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
+    parser.add_argument(
+        "--compare", metavar="FILE", help="simulate the same input with this KubeSchedulerConfiguration, too, and say what differs"
+    )
+    parser.add_argument(
+        "--show-differences", metavar="N", type=_count, default=10, help="pods that --compare lists as placed differently (default 10)"
+    )
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
     parser.add_argument(
         "--add-nodes",

@@ -95,11 +95,20 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     notes: Sequence[str] = ()
 
 
+class Figure(msgspec.Struct, frozen=True):
+    """A number by which two runs are compared. is_share: it is a share of a whole, to be shown in percent."""
+
+    label: str
+    value: float
+    is_share: bool = False
+
+
 class PluginReport(msgspec.Struct, frozen=True):
-    """summary: a Struct for the JSON. sections: the tables, with at most so many pods."""
+    """summary: a Struct for the JSON. sections: the tables, with at most so many pods. figures: what of it two runs are compared by."""
 
     summary: msgspec.Struct
     sections: Callable[[int], Sequence[Section]]
+    figures: Sequence[Figure] = ()
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TextIO
 
 import msgspec
@@ -16,7 +17,7 @@ from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.config.types import SchedulerConfiguration
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.framework.handle import SettingsError
-from koordsched.framework.tooling import NodeOption
+from koordsched.framework.tooling import NodeOption, Section
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
 from koordsched.simulate.node_changes import AddedNodes, add_nodes, drain
@@ -27,7 +28,8 @@ from koordsched.simulate.workload import Workload, all_at_once
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asks for. Either `inputs` (files) or `trace` with its two files.
 
-    drained: names of nodes. node_options: flags that plugins add, with what was read of them. shown_pods: by key of a plugin's report.
+    drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. shown_pods:
+    by key of a plugin's report.
     """
 
     inputs: tuple[str, ...] = ()
@@ -38,6 +40,8 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     inflate: int | None = None
     seed: int = 0
     config: str | None = None
+    compare: str | None = None
+    show_differences: int = 10
     output: str = "table"
     limit_pods: int | None = None
     show_pending: int = 10
@@ -57,23 +61,27 @@ def run_simulate(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
 
 
 def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
+    paths = [options.config] if options.compare is None else [options.config, options.compare]
+    runs: list[tuple[Workload, SimulationOutcome]] = []
     try:
-        config = load_config(options.config, Environment(installed=installed_catalogue)) if options.config else default_config()
-        workload = load_workload(options, config)
+        configs = [load_config(path, Environment(installed=installed_catalogue)) if path else default_config() for path in paths]
+        workload_for = read_input(options)
+        for config in configs:
+            workload = workload_for(config)
+            runs.append((workload, simulate(options, config, workload, err)))
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
         return 1
-    except InputError as mistake:
+    except (InputError, SettingsError) as mistake:
         print(mistake, file=err)
         return 1
-    try:
-        outcome = simulate(options, config, workload, err)
-    except SettingsError as mistake:
-        print(mistake, file=err)
-        return 1
-    for line in (*workload.notes, *(rejection.line for rejection in outcome.rejected)):
+    lines = [line for workload, outcome in runs for line in (*workload.notes, *(rejection.line for rejection in outcome.rejected))]
+    for line in dict.fromkeys(lines) if len(runs) > 1 else lines:  # both runs say the same of one input
         print(line, file=err)
-    _print(options, outcome, workload, out)
+    if options.compare is None:
+        _print(options, *runs[0], out)
+    else:
+        _print_comparison(options, runs, out)
     return 0
 
 
@@ -92,21 +100,35 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> Workload:
-    """Read the input. InputError."""
-    profiles = [profile.scheduler_name for profile in config.profiles]
+def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], Workload]:
+    """Read the input once, and return what makes the workload of it for a configuration. Both raise InputError."""
     if options.trace:
         from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of two readers
 
-        assert options.nodes is not None
-        assert options.pods is not None
-        workload = load_openb(options.nodes, options.pods, profiles[0])
-        if options.inflate is not None:
-            workload.arrivals = inflated(workload, options.inflate, options.seed)
-    else:
-        from koordsched.simulate.manifests import load_manifests  # noqa: PLC0415  # the other reader
+        def of_trace(profiles: list[str]) -> Workload:
+            assert options.nodes is not None
+            assert options.pods is not None
+            workload = load_openb(options.nodes, options.pods, profiles[0])
+            if options.inflate is not None:
+                workload.arrivals = inflated(workload, options.inflate, options.seed)
+            return workload
 
-        workload = load_manifests(expand(list(options.inputs)), profiles)
+        of_profiles: Callable[[list[str]], Workload] = of_trace
+    else:
+        from koordsched.simulate.manifests import read_files, workload_of  # noqa: PLC0415  # the other reader
+
+        of_profiles = partial(workload_of, read_files(expand(list(options.inputs))))
+
+    def made(config: SchedulerConfiguration) -> Workload:
+        workload = of_profiles([profile.scheduler_name for profile in config.profiles])
+        _change(options, workload)
+        return workload
+
+    return made
+
+
+def _change(options: SimulateOptions, workload: Workload) -> None:
+    """Change a workload as the options say. InputError."""
     for added in options.added_nodes:
         add_nodes(workload, added)
     if options.drained:
@@ -117,7 +139,6 @@ def load_workload(options: SimulateOptions, config: SchedulerConfiguration) -> W
         workload.arrivals = all_at_once(workload.arrivals, options.order, options.seed)
     if options.limit_pods is not None:
         del workload.arrivals[options.limit_pods :]
-    return workload
 
 
 def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload: Workload, err: TextIO) -> SimulationOutcome:
@@ -151,19 +172,38 @@ def _progress(err: TextIO) -> Iterator[Progress | None]:
         yield bar.update
 
 
-def _print(options: SimulateOptions, outcome: SimulationOutcome, workload: Workload, out: TextIO) -> None:
+def _print(options: SimulateOptions, workload: Workload, outcome: SimulationOutcome, out: TextIO) -> None:
     if options.output == "json":
         out.write(outcome.result.json().decode())
         return
-    from koordsched.simulate.summary import ReportOptions, render, sections  # noqa: PLC0415  # JSON needs no table
+    from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415  # JSON needs no table
 
     report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_pods=options.shown_pods)
-    made = sections(outcome.result, report, outcome.reports)
+    _print_sections(sections(outcome.result, report, outcome.reports), out)
+
+
+def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]], out: TextIO) -> None:
+    from koordsched.simulate.comparison import SHIPPED, Run, compare  # noqa: PLC0415  # one run needs no comparison
+
+    (workload, base), (_, other) = runs
+    found = compare(Run(options.config or SHIPPED, base), Run(options.compare or SHIPPED, other))
+    if options.output == "json":
+        out.write(found.json().decode())
+        return
+    from koordsched.simulate.comparison_table import ComparisonOptions, comparison_sections  # noqa: PLC0415  # JSON needs no table
+
+    listed = ComparisonOptions(peak=workload.departs, differences=options.show_differences, pending=options.show_pending)
+    _print_sections(comparison_sections(found, listed), out)
+
+
+def _print_sections(made: Sequence[Section], out: TextIO) -> None:
     if _is_terminal(out) and not os.environ.get("NO_COLOR"):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 
         show(made, out)
     else:
+        from koordsched.simulate.summary import render  # noqa: PLC0415  # JSON needs no table
+
         out.write(render(made))
 
 

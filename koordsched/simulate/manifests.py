@@ -22,7 +22,7 @@ from koordsched.api.kinds import (
 )
 from koordsched.clock import parse_rfc3339
 from koordsched.manifests.completion import complete_claim, complete_node, complete_pod, complete_reservation, complete_volume, mapping
-from koordsched.manifests.documents import read_documents
+from koordsched.manifests.documents import InputDocument, read_documents
 from koordsched.manifests.objects import Manifest, Rejection, flatten, recognise
 from koordsched.plugins import tooling
 from koordsched.simulate.workload import PodArrival, Workload
@@ -42,28 +42,37 @@ COMPLETIONS: dict[Kind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
     """Read the files into a workload whose pods are for the profiles of these names. InputError: a file cannot be read."""
+    return workload_of(read_files(files), profiles)
+
+
+def read_files(files: Iterable[str]) -> list[InputDocument]:
+    """Read all documents of the files. InputError."""
+    return [document for file in files for document in read_documents(file)]
+
+
+def workload_of(documents: Iterable[InputDocument], profiles: list[str]) -> Workload:
+    """Make a workload of the documents, which are not changed, for the profiles of these names."""
     workload = Workload()
     unknown: Counter[str] = Counter()
     bound: list[Manifest] = []
-    for file in files:
-        for document in read_documents(file):
-            for origin, body in flatten(document.origin, document.value):
-                manifest = recognise(origin, body, unknown)
-                if isinstance(manifest, Manifest) and manifest.kind in COMPLETIONS:
-                    manifest = _completed(manifest)
-                if isinstance(manifest, Rejection):
-                    workload.rejected.append(manifest)
-                elif manifest is None or _is_finished(manifest):
-                    continue
-                elif manifest.kind is RESERVATION:
-                    completed = complete_reservation(manifest.body, profiles[0])
-                    workload.existing.append(Manifest(manifest.origin, RESERVATION, completed))
-                elif manifest.kind is not POD:
-                    workload.existing.append(manifest)
-                elif mapping(manifest.body.get("spec")).get("nodeName"):
-                    bound.append(_pod(manifest, profiles))
-                else:
-                    workload.arrivals.append(PodArrival(_pod(manifest, profiles)))
+    for document in documents:
+        for origin, body in flatten(document.origin, document.value):
+            manifest = recognise(origin, body, unknown)
+            if isinstance(manifest, Manifest) and manifest.kind in COMPLETIONS:
+                manifest = _completed(manifest)
+            if isinstance(manifest, Rejection):
+                workload.rejected.append(manifest)
+            elif manifest is None or _is_finished(manifest):
+                continue
+            elif manifest.kind is RESERVATION:
+                completed = complete_reservation(manifest.body, profiles[0])
+                workload.existing.append(Manifest(manifest.origin, RESERVATION, completed))
+            elif manifest.kind is not POD:
+                workload.existing.append(manifest)
+            elif mapping(manifest.body.get("spec")).get("nodeName"):
+                bound.append(_pod(manifest, profiles))
+            else:
+                workload.arrivals.append(PodArrival(_pod(manifest, profiles)))
     workload.existing.sort(key=lambda manifest: manifest.kind not in GATE_KINDS)
     workload.existing += bound
     workload.arrivals.sort(key=_created)

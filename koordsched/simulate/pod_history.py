@@ -30,6 +30,7 @@ class PodHistory:
     def __init__(self, requests_of: RequestsOf = requests_on_node) -> None:
         self._read_requests = requests_of
         self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
+        self._read: dict[str, Mapping[str, int]] = {}  # the requests of the pods that ever were on a node, by key
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
         self._taken: list[Mapping[str, int]] = []  # the requests of pods on nodes that are not in `_requested` yet
@@ -54,7 +55,7 @@ class PodHistory:
                 self._leave(key)
                 self.version += 1
         elif key not in self._counted:
-            requests = self._counted[key] = self._read_requests(pod)
+            requests = self._counted[key] = self._read[key] = self._read_requests(pod)
             self._taken.append(requests)
             self.decided += 1
             self.version += 1
@@ -62,6 +63,11 @@ class PodHistory:
     def requests_of(self, key: str) -> Mapping[str, int] | None:
         """Return what the pod requests as long as it is on a node."""
         return self._counted.get(key)
+
+    def asked_by(self, key: str) -> Mapping[str, int]:
+        """Return what a pod requests, or would request on a node. KeyError: there never was such a pod."""
+        found = self._read.get(key)
+        return requests_on_node(self.pods[key]) if found is None else found
 
     def _leave(self, key: str) -> None:
         """Stop counting the pod, if it was counted. The peak is noted before."""

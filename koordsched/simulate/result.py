@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import dataclass_transform
+from typing import Any, dataclass_transform
 
 import msgspec
 
@@ -41,6 +41,25 @@ class BandSummary(Output):
     allocation: dict[str, float]
 
 
+class NamespaceSummary(Output):
+    """The pods of one namespace; pods = bound + pending. resource: the one of which its pods ask for the largest share of the cluster.
+    served: which share of what they ask of it went to pods that found a node."""
+
+    namespace: str
+    pods: int
+    bound: int
+    pending: int
+    resource: str
+    served: float
+
+
+class Fairness(Output):
+    """index: Jain's fairness index of what namespaces are served: 1 where all are served alike, 1/n where one of n gets everything."""
+
+    index: float
+    namespaces: list[NamespaceSummary]
+
+
 class Summary(Output, omit_defaults=True):
     """The numbers. pods = bound + pending. `seconds` and `decision_mean_micros` are real time; all else depends on input and seed only."""
 
@@ -51,8 +70,18 @@ class Summary(Output, omit_defaults=True):
     seconds: float
     decision_mean_micros: float
     allocation: dict[str, float]  # resource -> share of all nodes' allocatable that pods on nodes request: at the end, or at its peak
+    unusable: dict[
+        str, float
+    ] = {}  # resource -> share of all nodes' allocatable that is free and not expected to be of use (`fragmentation`)
+    fairness: Fairness | None = None  # where pods are of several namespaces
     bands: list[BandSummary] = []  # where pods state a class of Koordinator's, or nodes offer resources of one
     reports: dict[str, msgspec.Struct] = {}  # plugins' own numbers, each below its key beside the others (`framework.tooling.Report`)
+
+    def body(self) -> dict[str, Any]:
+        """Return the summary as JSON values."""
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        made |= made.pop("reports", {})
+        return made
 
 
 class Result(Output):
@@ -62,9 +91,9 @@ class Result(Output):
 
     def json(self) -> bytes:
         """Write the result, indented, with a newline at its end."""
-        summary = msgspec.to_builtins(self.summary)
-        summary |= summary.pop("reports", {})
-        return (
-            msgspec.json.format(msgspec.json.encode({"placements": self.placements, "pending": self.pending, "summary": summary}), indent=2)
-            + b"\n"
-        )
+        return json_text({"placements": self.placements, "pending": self.pending, "summary": self.summary.body()})
+
+
+def json_text(body: Any) -> bytes:
+    """Write a value as JSON, indented, with a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"

@@ -24,6 +24,8 @@ from koordsched.manifests.objects import Manifest, Rejection
 from koordsched.plugins import tooling
 from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
 from koordsched.simulate.bands import BandCount
+from koordsched.simulate.fairness import NamespaceCount
+from koordsched.simulate.fragmentation import Request, request_of, unusable
 from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
 from koordsched.simulate.result import SHARE_DIGITS, Pending, Placement, Result, Summary
 from koordsched.simulate.workload import PodArrival, Workload
@@ -177,13 +179,17 @@ class Simulation:
     async def _sum_up(self, seconds: float, reports: dict[str, PluginReport]) -> Result:
         nodes = list(self._embedded.scheduler.nodes.values())
         preempted = await self._preempted()
-        placements, pending, bands = [], [], BandCount()
+        placements, pending, bands, namespaces = [], [], BandCount(), NamespaceCount()
+        mix: Counter[Request] = Counter()
         pods, deleted = self._history.pods, self._history.deleted
         for key, manifest in self._submitted.items():
             pod = pods.get(key)
             stays = key not in deleted or key in self._departed
             if pod is not None:
-                bands.add(pod, self._history.requests_of(key), bound=bool(pod.spec.node_name and stays))
+                bound, asked = bool(pod.spec.node_name and stays), self._history.asked_by(key)
+                bands.add(pod, self._history.requests_of(key), bound=bound)
+                namespaces.add(pod.metadata.namespace, asked, bound=bound)
+                mix[request_of(asked)] += 1
             if pod is not None and pod.spec.node_name and stays:
                 annotations = _written(pod, manifest) if pod.metadata.annotations else {}
                 placements.append(Placement(pod=key, node=pod.spec.node_name, annotations=annotations))
@@ -199,6 +205,8 @@ class Simulation:
             seconds=round(seconds, 3),
             decision_mean_micros=round(1e6 * metrics.decision_seconds_sum / max(metrics.decisions, 1), 1),
             allocation=self._allocation(offered),
+            unusable=unusable(self._embedded.scheduler.cache.nodes_by_name.values(), mix, offered),
+            fairness=namespaces.fairness(offered),
             bands=bands.summaries(offered),
             reports={key: report.summary for key, report in reports.items()},
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from koordsched.api.kinds import POD, POD_GROUP
 from koordsched.api.koordinator.gang_membership import is_in_pod_group, spec_of_member, spec_of_pod_group
-from koordsched.framework.tooling import ObjectCheck, PluginReport, Report, Section, Tooling
+from koordsched.framework.tooling import Figure, ObjectCheck, PluginReport, Report, Section, Tooling
 from koordsched.plugins.coscheduling.gangs import Gang, Gangs
 from koordsched.plugins.coscheduling.topology import NetworkTopology
 
@@ -65,7 +65,8 @@ def gang_report(_placed: Iterable[Pod], pods: Iterable[Object], cache: Cache) ->
         waiting = sorted(gang.members.keys() - gang.bound)
         said = [text for key in waiting if (text := gangs.why_incomplete(gang, key) or reasons.get(key, ""))]
         found.append(_use_of(gang, said[0] if said else "", _domains(gang, cache, network)))
-    return PluginReport(GangsSummary(found), lambda limit: gang_sections(found, limit))
+    figures = [Figure("gangs with waiting members", sum(gang.waiting > 0 for gang in found))]
+    return PluginReport(GangsSummary(found), lambda limit: gang_sections(found, limit), figures)
 
 
 def _refusal(pod: Pod) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from koordsched._core.device_facts import DeviceResource, DeviceType
 from koordsched._core.fragmentation import expected_waste
 from koordsched.api.koordinator.device_requests import WHOLE
-from koordsched.framework.tooling import PluginReport, Section, bar
+from koordsched.framework.tooling import Figure, PluginReport, Section, bar
 from koordsched.plugins.deviceshare.fragmentation import AskedGpus, asked_gpus, mix_of
 from koordsched.plugins.deviceshare.state import DeviceState
 
@@ -74,7 +74,12 @@ def gpu_report(pods: Iterable[Pod], _devices: Iterable[Object], cache: Cache) ->
         return None
     models = sorted({node.model for node in found})
     summary = _summary(found, "", [_summary([node for node in found if node.model == model], model) for model in models])
-    return PluginReport(summary, lambda limit: gpu_sections(summary, found, limit))
+    figures = [
+        Figure("GPUs allocated", summary.allocation, is_share=True),
+        Figure("GPUs free, but unusable", summary.unusable, is_share=True),
+        Figure("GPUs wholly free", summary.idle),
+    ]
+    return PluginReport(summary, lambda limit: gpu_sections(summary, found, limit), figures)
 
 
 def _free_share(cell: DeviceCell) -> int:

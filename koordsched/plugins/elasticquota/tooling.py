@@ -8,7 +8,7 @@ import msgspec
 
 from koordsched.api.kinds import ELASTIC_QUOTA
 from koordsched.api.koordinator.quota_definitions import amount_text, runtime_text
-from koordsched.framework.tooling import PluginReport, Report, Section, Tooling
+from koordsched.framework.tooling import Figure, PluginReport, Report, Section, Tooling
 from koordsched.plugins.elasticquota.manager import BUILT_IN
 from koordsched.plugins.elasticquota.state import QuotaState
 
@@ -64,7 +64,8 @@ def quota_report(_pods: Iterable[Pod], _quotas: Iterable[Object], cache: Cache) 
     if state is None or all(quota is quota.manager.root or quota.name in BUILT_IN for quota in state.quotas.values()):
         return None
     lines = [line for _, manager in sorted(state.managers.items()) for line in _lines_of(manager)]
-    return PluginReport(QuotaTreesSummary([line.use for line in lines]), lambda limit: quota_sections(lines, limit))
+    figures = [Figure("quotas with waiting pods", sum(bool(line.use.waiting) for line in lines))]
+    return PluginReport(QuotaTreesSummary([line.use for line in lines]), lambda limit: quota_sections(lines, limit), figures)
 
 
 def _lines_of(manager: QuotaManager) -> Iterator[QuotaLine]:

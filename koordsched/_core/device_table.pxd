@@ -122,6 +122,7 @@ cdef struct DeviceNode:
     int32_t model         # id of vendor and model
     int32_t isolation     # id of the isolation provider; 0: none
     int32_t pcies         # PCIe ids of all devices
+    int32_t holders       # pods that hold devices, as the plugin says
     uint64_t numa_ids     # of all devices, unknown types included
 
 cdef class DeviceTable:
@@ -155,6 +156,7 @@ cdef class DeviceTable:
     cdef Py_ssize_t _admit(self, Py_ssize_t index, int type, int64_t minor) except -2
     cdef int _shape(self, Py_ssize_t index) except -1
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1
+    cdef int hold_vfs(self, Py_ssize_t index, int type, int64_t minor, vfs, int sign) except -1
     cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1
     cdef const void* _share(self, Py_ssize_t index, char* written, Py_ssize_t size) except NULL
     cdef bint _has_percent_gpus(self, Py_ssize_t index) noexcept

@@ -1,6 +1,9 @@
 from collections.abc import Sequence
 from typing import final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeAccelerators, NodeDevices
 from koordsched._core.table import NodeTable
 
@@ -8,9 +11,6 @@ MAX_DEVICES: int
 """Devices of one type that a node can have."""
 MAX_AMOUNT: int
 """2^48: amounts are cut to it."""
-
-class DeviceUsage:
-    """What pods hold of one node, as `DeviceTable.save_usage` returns it."""
 
 @final
 class DeviceTable:
@@ -45,9 +45,11 @@ class DeviceTable:
     def remove(self, index: int, held: Sequence[HeldDevice]) -> None:
         """Take back what `add` counted, given the same. ValueError for a device of which nothing is held."""
 
-    def save_usage(self, index: int) -> DeviceUsage: ...
-    def restore_usage(self, index: int, usage: DeviceUsage) -> None:
-        """Let pods hold exactly what they held when the usage was saved."""
+    def set_holders(self, index: int, pods: int) -> None:
+        """Note how many pods hold devices of the node; 0 after `clear_node`."""
+
+    def holding(self, rows: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """Return 1 for rows of nodes where pods hold devices. TypeError for rows that are not int32. Unchecked: rows there are."""
 
     def has_entry(self, index: int) -> bool:
         """Answer whether a Device object was seen or pods hold devices."""

@@ -3,6 +3,7 @@
 A pod that comes or goes costs O(devices it holds); a Device object is laid out anew. Nothing here decides anything.
 """
 
+cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
@@ -16,7 +17,10 @@ from koordsched._core.device_facts import (
     DeviceType,
     NodeAccelerators,
 )
+from koordsched._core.rows cimport Rows, flags_in, rows_of, zero_flags
 from koordsched._core.table cimport NodeTable
+
+cnp.import_array()
 
 cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # 128 of them, as percent, can be added
 cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
@@ -153,14 +157,14 @@ cdef class DeviceTable:
                     columns.used[r * columns.capacity + cell] += sign * cut_amount(amount)
             columns.holds[cell] += sign
             if vfs:
-                self._hold_vfs(index, type, minor, vfs, sign)
+                self.hold_vfs(index, type, minor, vfs, sign)
             self.settle(index, type, cell)
             anew = anew or (columns.holds[cell] <= 0 and not columns.state[cell] & IS_LISTED)
         if anew:
             self.rebuild(index)
         return 0
 
-    def _hold_vfs(self, Py_ssize_t index, int type, int64_t minor, vfs, int sign):
+    cdef int hold_vfs(self, Py_ssize_t index, int type, int64_t minor, vfs, int sign) except -1:
         counts = self._vfs_held.setdefault((index, type, minor), {})
         for bus in vfs:
             counts[bus] = counts.get(bus, 0) + sign
@@ -168,7 +172,20 @@ cdef class DeviceTable:
                 del counts[bus]
         if not counts:
             del self._vfs_held[index, type, minor]
-        self._mark_vfs(index, type, self.find(index, type, minor))
+        return self._mark_vfs(index, type, self.find(index, type, minor))
+
+    def set_holders(self, Py_ssize_t index, int32_t pods):
+        self.check(index)
+        self.node[index].holders = pods
+
+    def holding(self, cnp.ndarray rows not None):
+        cdef Rows asked = rows_of(rows)
+        cdef cnp.ndarray found = zero_flags(asked)
+        cdef uint8_t* out = flags_in(found)
+        cdef Py_ssize_t i
+        for i in range(asked.count):
+            out[i] = self.node[index_of(self, asked.at[i])].holders > 0
+        return found
 
     cdef int _mark_vfs(self, Py_ssize_t index, int type, Py_ssize_t cell) except -1:
         """Write into the virtual functions of a device how many pods hold each."""
@@ -181,27 +198,6 @@ cdef class DeviceTable:
         for v in range(shape.vf_start[type][at], shape.vf_start[type][at + 1]):
             shape.vfs[type][v].used = counts.get(self.bus_names[shape.vfs[type][v].bus], 0)
         return 0
-
-    def save_usage(self, Py_ssize_t index):
-        self.check(index)
-        return self._held_cells(index), {key: dict(counts) for key, counts in self._vfs_held.items() if key[0] == index}
-
-    def restore_usage(self, Py_ssize_t index, usage not None):
-        cdef int type
-        cdef Py_ssize_t cell
-        cdef DeviceColumns* columns
-        self.check(index)
-        cells, vfs = usage
-        for type in range(TYPES):
-            columns = &self.columns[type]
-            for cell in range(self.node[index].cells[type].start, self.node[index].cells[type].start + self.node[index].cells[type].count):
-                columns.holds[cell] = 0
-                for r in range(resources_of(type)):
-                    columns.used[r * columns.capacity + cell] = 0
-        for key in [key for key in self._vfs_held if key[0] == index]:
-            del self._vfs_held[key]
-        self._vfs_held.update({key: dict(counts) for key, counts in vfs.items()})
-        self._lay_out(index, cells)
 
     # Layout
 

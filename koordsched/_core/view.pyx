@@ -6,6 +6,21 @@ from libc.stdint cimport int64_t, uint64_t
 from koordsched._core.table cimport NodeTable, Request, apply_request
 
 
+cdef class CompiledPart:
+
+    def hide(self):
+        self.hide_now()
+
+    def restore(self):
+        self.restore_now()
+
+    cdef int hide_now(self) except -1:
+        return 0
+
+    cdef int restore_now(self) except -1:
+        return 0
+
+
 @cython.final
 cdef class RowView:
 
@@ -33,11 +48,13 @@ cdef class RowView:
         cdef Py_ssize_t done = 0
         try:
             for part in self.parts:
-                part.hide()
+                if isinstance(part, CompiledPart):
+                    (<CompiledPart> part).hide_now()
+                else:
+                    part.hide()
                 done += 1
         except BaseException:
-            for part in reversed(self.parts[:done]):
-                part.restore()
+            self._restore_parts(done)
             raise
         self._apply(-1)
         self.node.hidden = self.uids
@@ -46,8 +63,18 @@ cdef class RowView:
     cdef void restore(self):
         self.node.hidden = None
         self._apply(1)
-        for part in reversed(self.parts):
-            part.restore()
+        self._restore_parts(len(self.parts))
+
+    cdef int _restore_parts(self, Py_ssize_t count) except -1:
+        """Restore the first so many parts, the last one first."""
+        cdef Py_ssize_t i
+        for i in range(count - 1, -1, -1):
+            part = self.parts[i]
+            if isinstance(part, CompiledPart):
+                (<CompiledPart> part).restore_now()
+            else:
+                part.restore()
+        return 0
 
     cdef void _apply(self, int64_t sign) noexcept:
         # How many rows have a bit stays as it is: the columns are not free, whatever a view hides.

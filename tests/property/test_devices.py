@@ -35,6 +35,7 @@ from koordsched._core.device_filter import filter_devices, score_devices
 from koordsched._core.device_request import DeviceAdjustment, DeviceRequest
 from koordsched._core.device_score import DeviceScoring
 from koordsched._core.device_table import DeviceTable
+from koordsched._core.device_view import HiddenDevices, are_listed
 from koordsched._core.table import NodeTable
 
 GPU, RDMA, FPGA = DeviceType.GPU, DeviceType.RDMA, DeviceType.FPGA
@@ -180,6 +181,12 @@ class Kernel:
             self.table.set_devices(INDEX, node.described)
         for held in node.held:
             self.table.add(INDEX, held)
+
+    def answers(self, demand: Demand) -> Any:
+        """Return all cells, and what a pod would be told and given."""
+        request = compiled(demand)
+        code = filter_devices(self.table, request, self.rows)[0]
+        return self.table.summary(INDEX), code, allocate(self.table, request, self.row)
 
 
 def compiled(demand: Demand) -> DeviceRequest:
@@ -361,16 +368,36 @@ def test_allocating_and_releasing_in_any_order_leaves_no_trace(
         kernel.table.add(INDEX, each)
     again = Kernel(node._replace(held=data.draw(st.permutations(pods))))
     assert kernel.table.summary(INDEX) == again.table.summary(INDEX)
-    usage = kernel.table.save_usage(INDEX)
-    gone = data.draw(st.lists(st.sampled_from(range(len(pods))), unique=True)) if pods else []
-    for place in gone:
-        kernel.table.remove(INDEX, pods[place])
-    kernel.table.restore_usage(INDEX, usage)
-    assert kernel.table.summary(INDEX) == again.table.summary(INDEX)
     for each in data.draw(st.permutations(pods)):
         kernel.table.remove(INDEX, each)
     assert kernel.table.summary(INDEX) == before
     assert kernel.table.has_entry(INDEX) is (node.described is not None)
+
+
+@given(nodes(), st.lists(held_entries, min_size=1, max_size=5), demands(), st.data())
+@settings(max_examples=120, deadline=None)
+def test_devices_of_hidden_pods_are_as_if_the_pods_were_not_there(
+    node: DeviceModel, held: list[list[HeldDevice]], demand: Demand, data: st.DataObject
+) -> None:
+    pods = [each for each in held if each]
+    gone = data.draw(st.lists(st.sampled_from(range(len(pods))), unique=True)) if pods else []
+    kernel = Kernel(node._replace(held=pods))
+    hidden = [device for place in gone for device in pods[place]]
+    if not are_listed(kernel.table, INDEX, hidden):
+        return
+    without = Kernel(node._replace(held=[each for place, each in enumerate(pods) if place not in gone]))
+    entries = {"n": "with"}
+    counts = (len(pods), len(pods) - len(gone))
+    kernel.table.set_holders(INDEX, counts[0])
+    before = kernel.answers(demand)
+    part = HiddenDevices(kernel.table, INDEX, entries, "n", "without", counts, hidden)
+    for _ in range(2):
+        part.hide()
+        assert (kernel.answers(demand), entries) == (without.answers(demand), {"n": "without"})
+        assert bool(kernel.table.holding(kernel.rows)[0]) is (counts[1] > 0)
+        part.restore()
+        assert (kernel.answers(demand), entries) == (before, {"n": "with"})
+        assert bool(kernel.table.holding(kernel.rows)[0]) is (counts[0] > 0)
 
 
 @given(nodes(), nodes(), st.lists(held_entries, max_size=3), demands())

@@ -16,6 +16,7 @@ A reservation holds of what its annotation says what the pods that draw on it ha
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 from koordsched._core.device_facts import NodeAccelerators
 from koordsched._core.device_removals import DeviceHoldings
 from koordsched._core.device_table import DeviceTable
+from koordsched._core.device_view import HiddenDevices, are_listed
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, GPU_PARTITIONS, has_null_devices
 from koordsched.api.koordinator.reading import Malformed
@@ -44,12 +46,13 @@ from koordsched.plugins.deviceshare.node_devices import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from koordsched._core.device_facts import HeldDevice
     from koordsched._core.pod_index import PodIndex
+    from koordsched._core.view import Part
     from koordsched.api.core import Node
     from koordsched.api.koordinator.devices import Device
     from koordsched.api.podinfo import PodInfo
@@ -60,7 +63,6 @@ log = get_logger(__name__)
 
 INVALID_DEVICE_EVENT = "InvalidDevice"
 UNLABELLED = NodeAccelerators()
-MIN_INDEXES = 64
 
 
 class DeviceEntry:
@@ -81,6 +83,12 @@ class DeviceEntry:
     def unknown(self) -> bool:
         """Return whether nothing is known."""
         return self.device is None and not self.pods and self.accelerators == UNLABELLED
+
+    def without(self, uids: Collection[str]) -> DeviceEntry:
+        """Return what is known of the node, but for what these pods hold."""
+        rest = copy(self)
+        rest.pods = {uid: held for uid, held in self.pods.items() if uid not in uids}
+        return rest
 
     def held(self) -> Iterator[HeldDevice]:
         """Yield all that pods hold."""
@@ -103,7 +111,6 @@ class DeviceState(PodHoldings[PodDevices]):
         self.nodes: Mapping[str, Node] = handle.informer(NODE).store
         self.devices: Mapping[str, Device] = handle.informer(DEVICE).store
         self._entries: dict[str, DeviceEntry] = {}
-        self._holders = np.zeros(MIN_INDEXES, np.int32)  # by index: how many pods hold devices there
         self._holdings: dict[PodIndex, DeviceHoldings] = {}
         self._known = KnownDevices()
         handle.add_transformer(Transformer(name="DeviceShare", kind=DEVICE, transform=self._known.share))
@@ -125,8 +132,7 @@ class DeviceState(PodHoldings[PodDevices]):
 
     def holding(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return on which rows pods hold devices."""
-        indexes = self._cache.table.attributes_of(self.table.index_attribute, rows)
-        return self._holders[np.where(indexes < len(self._holders), indexes, 0)] > 0
+        return self.table.holding(rows).view(np.bool_)
 
     def holdings(self, pods: PodIndex) -> DeviceHoldings:
         """Return what the pods of an index of victims hold, compiled. Indexes are there as long as the cache."""
@@ -200,9 +206,18 @@ class DeviceState(PodHoldings[PodDevices]):
                 return  # it could not be read, which was reported then
             self._read(new, row)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> RemovedPods | None:
+    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
         holding = [pod for pod in pods if pod.uid in self._where]
-        return RemovedPods(self, holding, row) if holding else None
+        if not holding:
+            return None
+        name = self._name(row, holding[0])
+        entry = self._entries[name]
+        parts = [entry.pods.get(pod.uid) for pod in holding]
+        held = [device for part in parts if part is not None for device in part.held]
+        if None in parts or not are_listed(self.table, entry.index, held):
+            return RemovedPods(self, holding, row)
+        rest = entry.without([pod.uid for pod in holding])
+        return HiddenDevices(self.table, entry.index, self._entries, name, rest, (len(entry.pods), len(rest.pods)), held)
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotation says. One that cannot be read leaves what is recorded."""
@@ -307,7 +322,7 @@ class DeviceState(PodHoldings[PodDevices]):
         entry = self._entry(name)
         entry.pods[devices.uid] = self._count(entry, devices)
         self._where[devices.uid] = name
-        self._set_holders(entry)
+        self.table.set_holders(entry.index, len(entry.pods))
         self._mark(entry)
 
     def _count(self, entry: DeviceEntry, devices: PodDevices) -> PodDevices:
@@ -325,14 +340,9 @@ class DeviceState(PodHoldings[PodDevices]):
         devices = entry.pods.pop(uid)
         del self._where[uid]
         self.table.remove(entry.index, devices.held)
-        self._set_holders(entry)
+        self.table.set_holders(entry.index, len(entry.pods))
         self._mark(entry)
         return devices
-
-    def _set_holders(self, entry: DeviceEntry) -> None:
-        if entry.index >= len(self._holders):
-            self._holders = np.concatenate((self._holders, np.zeros(max(entry.index, MIN_INDEXES), np.int32)))
-        self._holders[entry.index] = len(entry.pods)
 
     def _mark(self, entry: DeviceEntry) -> None:
         if not self._cache.simulating:
@@ -355,6 +365,7 @@ class DeviceState(PodHoldings[PodDevices]):
                     pods[devices.uid] = _uncounted(entry, devices, problem)
                     break
             else:
+                self.table.set_holders(entry.index, len(pods))
                 return
 
     # Mending
@@ -369,7 +380,6 @@ class DeviceState(PodHoldings[PodDevices]):
             self.release(uid)
             entry.pods[uid] = devices
             self._where[uid] = name
-        self._set_holders(entry)
         self._entries[name] = entry
         node, device = self.nodes.get(name), self.devices.get(name)
         entry.accelerators = UNLABELLED if node is None else node_accelerators(node)

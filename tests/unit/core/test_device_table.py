@@ -7,6 +7,7 @@ from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, Devi
 
 from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeDevices
 from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
+from koordsched._core.device_view import HiddenDevices
 from koordsched._core.table import NodeTable
 
 WHOLE = {CORE: 100, MEMORY: 80 * GIB, RATIO: 100}
@@ -72,17 +73,26 @@ def test_room_of_cleared_nodes_is_used_again() -> None:
     assert node.table.nbytes < 100_000
 
 
-def test_usage_that_was_saved_is_restored_exactly() -> None:
+def test_hidden_pods_leave_their_virtual_functions_too() -> None:
     node = DeviceNodes().describe((GPU, [gpu(0), gpu(1)]), (RDMA, [nic(0, vfs=["a", "b"])])).use(0, percent=50)
-    node.table.add(1, [HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
+    nic_part = HeldDevice(RDMA, 0, {NIC: 10}, ["a"])
+    node.table.add(1, [nic_part])
     before = node.table.summary(1), node.score(gpus(percent=10))
-    saved = node.table.save_usage(1)
-    node.table.remove(1, [held(0, percent=50), HeldDevice(RDMA, 0, {NIC: 10}, ["a"])])
-    node.use(5)
-    assert [cell.minor for cell in node.table.summary(1)] == [0, 1, 5, 0]
-    node.table.restore_usage(1, saved)
+    part = HiddenDevices(node.table, 1, {"n": None}, "n", None, (2, 0), [held(0, percent=50), nic_part])
+    part.hide()
+    assert [cell.used for cell in node.table.summary(1)] == [{}, {}, {}]
+    assert node.table.summary(1)[-1].vfs_used == ()
+    part.restore()
     assert (node.table.summary(1), node.score(gpus(percent=10))) == before
     assert node.table.summary(1)[-1].vfs_used == ("a",)
+
+
+def test_a_device_that_is_hidden_and_listed_no_more_is_named() -> None:
+    node = DeviceNodes().describe((GPU, [gpu(0)])).use(0, percent=50)
+    part = HiddenDevices(node.table, 1, {"n": None}, "n", None, (1, 0), [held(0, percent=50)])
+    node.table.clear_node(1)
+    with pytest.raises(ValueError, match="device 0 of type 0 on n: it is not listed any more"):
+        part.hide()
 
 
 def test_the_last_of_several_devices_with_one_minor_counts() -> None:

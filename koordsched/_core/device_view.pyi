@@ -6,7 +6,7 @@ from koordsched._core.device_table import DeviceTable
 from koordsched._core.view import CompiledPart
 
 def are_listed(table: DeviceTable, index: int, held: Sequence[HeldDevice]) -> bool:
-    """Answer whether a Device object lists all of these devices of a node. Of others nothing stays when the last pod that holds one leaves."""
+    """Answer whether a Device object lists all of these devices. Of others nothing stays when the last pod that holds one leaves."""
 
 @final
 class HiddenDevices(CompiledPart):

@@ -14,7 +14,8 @@ from koordsched._core.device_table cimport (
 
 cdef class HiddenDevices(CompiledPart):
 
-    def __init__(self, DeviceTable table not None, Py_ssize_t index, dict entries not None, str name not None, entry_without, holders, held):
+    def __init__(self, DeviceTable table not None, Py_ssize_t index, dict entries not None, str name not None, entry_without, holders,
+                 held):
         table.check(index)
         self.table = table
         self.index = index

@@ -1,0 +1,127 @@
+"""Plays a history on a real control plane, with a scheduler that is there, and notes what is there after each step."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from koordsched.api.kinds import ELASTIC_QUOTA, POD, POD_GROUP, RESERVATION, Kind
+from support.controlplane.rest import Refused, Rest
+from support.differential.choosing import Json
+from support.differential.histories.lives import Change, History
+from support.differential.objects import address, create
+
+LEAST_SECONDS, QUIET_SECONDS, MOST_SECONDS = 3.0, 2.5, 20.0
+"""A step takes until nothing has changed for so long: a refused pod is tried again after a second."""
+POLL_SECONDS = 0.4
+LINK = "scheduling.koordinator.sh/reservation-allocated"
+QUOTA = "quota.scheduling.koordinator.sh/"
+QUOTA_ANNOTATIONS = ("runtime", "request", "child-request", "non-preemptible-request", "non-preemptible-used")
+
+Seen = dict[str, Json]
+"""What is there of one life, by kind and name."""
+
+
+def play(rest: Rest, history: History, say: Callable[[str], None]) -> dict[str, list[Seen]]:
+    """Make all changes, step by step, and return what is there of each life after each step, as a user sees it."""
+    seen: dict[str, list[Seen]] = {life.name: [] for life in history.lives}
+    for step in range(max(len(life.steps) for life in history.lives)):
+        for life in history.lives:
+            for change in life.steps[step] if step < len(life.steps) else ():
+                carry_out(rest, change)
+        found = settled(rest, history)
+        for name, of_life in found.items():
+            seen[name].append(of_life)
+        say(f"step {step}")
+    return seen
+
+
+def carry_out(rest: Rest, change: Change) -> None:
+    body = change.body
+    path = address(body).of(body["metadata"]["name"])
+    try:
+        if change.verb == "create":
+            create(rest, body)
+        elif change.verb == "delete":
+            rest.delete(f"{path}?gracePeriodSeconds=0")
+        else:
+            patch = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
+            rest.patch(f"{path}/status" if change.verb == "status" else path, patch)
+    except Refused as refused:
+        if refused.status not in {404, 422}:  # it has ended by itself on one side, or the API server takes no such object
+            raise
+
+
+def settled(rest: Rest, history: History) -> dict[str, Seen]:
+    """Return what is there once nothing has changed for a while."""
+    begun = changed = time.monotonic()
+    found = look(rest, history)
+    while True:
+        time.sleep(POLL_SECONDS)
+        again, now = look(rest, history), time.monotonic()
+        if again != found:
+            found, changed = again, now
+        if (now - changed >= QUIET_SECONDS and now - begun >= LEAST_SECONDS) or now - begun >= MOST_SECONDS:
+            return found
+
+
+def look(rest: Rest, history: History) -> dict[str, Seen]:
+    found: dict[str, Seen] = {life.name: {} for life in history.lives}
+    for kind, view in VIEWS.items():
+        root = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
+        for body in rest.get(f"{root}/{kind.plural}")["items"]:
+            life = body["metadata"]["name"].split("-")[0]
+            if life in found:
+                found[life][f"{kind.kind} {body['metadata']['name']}"] = view(body)
+    return found
+
+
+def of_pod(body: Json) -> Json:
+    """Return where the pod is or why it is nowhere, and what it was given."""
+    conditions = {each["type"]: each for each in body.get("status", {}).get("conditions", ())}
+    refused = conditions.get("PodScheduled", {})
+    seen: Json = {"node": body["spec"].get("nodeName", "")}
+    if not seen["node"]:
+        seen |= {"reason": refused.get("reason", ""), "message": refused.get("message", "")}
+    link = body["metadata"].get("annotations", {}).get(LINK)
+    if link:
+        seen["reservation"] = json.loads(link).get("name")
+    if nominated := body.get("status", {}).get("nominatedNodeName"):
+        seen["nominated"] = nominated
+    return seen
+
+
+def of_reservation(body: Json) -> Json:
+    status: Any = body.get("status", {})
+    return {
+        "phase": status.get("phase", ""),
+        "node": status.get("nodeName", ""),
+        "allocatable": status.get("allocatable", {}),
+        "allocated": status.get("allocated", {}),
+        "owners": sorted(each["name"] for each in status.get("currentOwners") or ()),
+        "conditions": sorted(
+            [each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in status.get("conditions") or ()
+        ),
+    }
+
+
+def of_quota(body: Json) -> Json:
+    annotations = body["metadata"].get("annotations", {})
+    seen: Json = {key: json.loads(annotations[QUOTA + key]) for key in QUOTA_ANNOTATIONS if annotations.get(QUOTA + key)}
+    return {**seen, "used": body.get("status", {}).get("used", {})}
+
+
+def of_pod_group(body: Json) -> Json:
+    status: Any = body.get("status", {})
+    return {key: status.get(key, default) for key, default in (("phase", ""), ("scheduled", 0), ("running", 0), ("failed", 0))}
+
+
+VIEWS: dict[Kind, Callable[[Json], Json]] = {
+    POD: of_pod,
+    RESERVATION: of_reservation,
+    ELASTIC_QUOTA: of_quota,
+    POD_GROUP: of_pod_group,
+}
+"""What is noted of objects, by their kinds."""

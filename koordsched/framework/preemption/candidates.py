@@ -95,7 +95,7 @@ class CandidateFinder:
         estimate = self._estimator.estimate(preemptor)
         if estimate.possible:
             return None
-        return refusal_of(preemptor.diagnosis.total_nodes, _Search(self, preemptor, estimate).refusals())
+        return refusal_of(preemptor.diagnosis.total_nodes, _Search(self, preemptor, estimate).refusals(), self.rules)
 
     def best(self, preemptor: Preemptor, enough: int) -> PreemptionCandidate | Status:
         """Return the best candidate, or the refusal that says of every node why there is none. PluginError.
@@ -108,7 +108,7 @@ class CandidateFinder:
             return found
         if preemptor.diagnosis.preemption is not None:
             search.note_refusals(preemptor.diagnosis.preemption, self._cache.infos)
-        return refusal_of(preemptor.diagnosis.total_nodes, search.refusals())
+        return refusal_of(preemptor.diagnosis.total_nodes, search.refusals(), self.rules)
 
     def all(self, preemptor: Preemptor, most: int) -> list[PreemptionCandidate]:
         """Return up to `most` candidates, the best first: for extenders, which may know better."""
@@ -333,10 +333,10 @@ def refusal_with_nominated(preemptor: Preemptor, node: NodeInfo, ahead: Sequence
     return preemptor.simulation.filter_node(preemptor.pod, node)
 
 
-def refusal_of(total_nodes: int, statuses: Mapping[Status, int]) -> Status:
-    """Return the refusal that gives of all nodes the reason why preemption does not help there."""
+def refusal_of(total_nodes: int, statuses: Mapping[Status, int], rules: PreemptionRules) -> Status:
+    """Return the refusal that gives of all nodes the reason why preemption does not help there, as far as the rules list them."""
     refusals = [Refusal(status, count) for status, count in statuses.items() if count]
     rest = total_nodes - sum(refusal.nodes for refusal in refusals)
-    if rest > 0:
+    if rest > 0 and (rules.lists_all_nodes or not refusals):
         refusals.append(Refusal(NOT_HELPFUL, rest))
     return unschedulable(fit_error(total_nodes, count_reasons(refusals)))

@@ -6,17 +6,19 @@ It knows no plugin. Who may preempt, which pods may be victims and the texts are
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import POD, POD_DISRUPTION_BUDGET
 from koordsched.framework.handle import ExtenderError, Victims
 from koordsched.framework.interface import PostFilterResult
-from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate
-from koordsched.framework.preemption.estimate import Preemptor
+from koordsched.framework.preemption.candidates import CandidateFinder, PreemptionCandidate, refusal_of
+from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
 from koordsched.framework.preemption.eviction import Evictions, is_evicted, overdue_at
 from koordsched.framework.preemption.job import Job, JobSearch
 from koordsched.framework.preemption.limit import LimitRoom, LimitSearch
+from koordsched.framework.preemption.rules import policy_allows
 from koordsched.framework.preemption.victims_index import DisruptionBudgets, VictimsIndex, VictimsIndexes
 from koordsched.framework.status import Code, PluginError, Status, error, unresolvable, unschedulable
 
@@ -62,6 +64,25 @@ class PreemptionEngine:
         Each of thousands would otherwise be asked about at each deletion of a victim; a pod is activated when its last one leaves.
         """
         return WAITING if self.evictions.is_under_way(pod.uid) else None
+
+    def refused_by_admission(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Refuse a pod that admission refused: pods of lower priority that leave complete no gang and may be of another quota.
+
+        The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4), and so does a plugin that says
+        so; the words are those of the reference where there are none.
+        """
+        if not diagnosis.admission_plugin or diagnosis.others_may_preempt:
+            return None
+        return self.not_helpful(pod, diagnosis) if self._victims.any_below(pod.priority) else self.no_victims(pod, diagnosis)
+
+    def no_victims(self, pod: PodInfo, diagnosis: Diagnosis) -> Status:
+        """Return the refusal of a pod for which no pod may be evicted on any node."""
+        reasons = Counter({self._rules.no_victims: resolvable_nodes(diagnosis)})
+        return self._prefixed(policy_allows(pod) or refusal_of(diagnosis.total_nodes, reasons, self._rules))
+
+    def not_helpful(self, pod: PodInfo, diagnosis: Diagnosis) -> Status:
+        """Return the refusal of a pod that evictions cannot help on any node."""
+        return self._prefixed(policy_allows(pod) or refusal_of(diagnosis.total_nodes, {}, self._rules))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         """Answer whether there could be a candidate; in doubt yes. Asked at every event about every shape that waits."""

@@ -337,5 +337,5 @@ class JobSearch:
             record.placed = count
             refused = RowRefusals.of(self._refused).groups()
             record.failed_nodes = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in refused]
-        refusal = refusal_of(diagnosis.total_nodes, reasons)
+        refusal = refusal_of(diagnosis.total_nodes, reasons, self._finder.rules)
         return unschedulable(f"room can be made for {count} of {len(self._job.pods)} pods: {refusal.message}")

@@ -65,7 +65,7 @@ class LimitSearch:
         chosen = {row: [pod for _, pod in sorted(found, key=lambda pair: pair[0])] for row, found in victims.items()}
         node, refused = self._node(chosen, tries)
         if node is None:
-            return refusal_of(self._preemptor.diagnosis.total_nodes, refused)
+            return refusal_of(self._preemptor.diagnosis.total_nodes, refused, self._finder.rules)
         return LimitRoom(node, {self._name(row): pods for row, pods in chosen.items()})
 
     def _possible(self) -> list[tuple[PodInfo, int]]:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.status import Status, unresolvable, unschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from koordsched.api.podinfo import PodInfo
-    from koordsched.framework.diagnosis import Diagnosis
 
 NEVER = "Never"
 POLICY_NEVER = unschedulable("not eligible due to preemptionPolicy=Never.")
@@ -75,23 +73,12 @@ def policy_allows(preemptor: PodInfo) -> Status | None:
     return POLICY_NEVER if preemptor.pod.spec.preemption_policy == NEVER else None
 
 
-def refused_by_admission(pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-    """Refuse a pod that admission refused: pods of lower priority that leave complete no gang and may be of another quota.
-
-    The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4), and so does a plugin that says so.
-    """
-    if not diagnosis.admission_plugin or diagnosis.others_may_preempt:
-        return None
-    total = diagnosis.total_nodes
-    refusal = policy_allows(pod) or unschedulable(fit_error(total, {NOT_HELPFUL.message: total}))
-    return Status(refusal.code, (f"preemption: {refusal.message}",))
-
-
 class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     """One use of the engine.
 
     plugin: the name under which pods that wait on Permit are rejected as victims. eligible: refuses pods that may not preempt as they are;
-    asked at every event about every shape that waits. in_vain: as the reference evicts for a limit (elasticquota.md DEV-4): only pods of
+    asked at every event about every shape that waits. lists_all_nodes: whether a refusal counts, beside the nodes where evictions might
+    help, those where they cannot. in_vain: as the reference evicts for a limit (elasticquota.md DEV-4): only pods of
     one node, and also where they do not release enough. message: what the victim's condition says after "<scheduler name>: ".
     """
 
@@ -101,6 +88,7 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     terminating: Status = TERMINATING
     no_victims: Status = NO_VICTIMS
     over_limit: Status = OVER_LIMIT
+    lists_all_nodes: bool = True
     in_vain: bool = False
     message: Callable[[PodInfo], str] = lambda _preemptor: "preempting to accommodate a higher priority pod"
     prefix: str = "preemption: "

@@ -32,7 +32,6 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.preemption.engine import Outcome, PreemptionEngine
 from koordsched.framework.preemption.job import Job
-from koordsched.framework.preemption.rules import refused_by_admission
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from koordsched.framework.waiting import JOB_REJECTED
@@ -204,7 +203,7 @@ class Coscheduling(
     ) -> tuple[PostFilterResult | None, Status | None]:
         if self._engine is None:
             return None, NO_PREEMPTION
-        refusal = refused_by_admission(pod, diagnosis)
+        refusal = self._engine.refused_by_admission(pod, diagnosis)
         if refusal is not None:
             return None, refusal
         pods = members()
@@ -237,7 +236,7 @@ class Coscheduling(
         gang = self._gangs.of(pod.uid)
         if gang is not None and not gang.goes_alone(self._policy):
             return NO_PREEMPTION
-        return refused_by_admission(pod, diagnosis)
+        return self._engine.refused_by_admission(pod, diagnosis)
 
     # Reserve, Permit
 

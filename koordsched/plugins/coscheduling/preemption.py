@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.framework.preemption.rules import POLICY_NEVER, TERMINATING, PreemptionRules, VictimRule
+from koordsched.framework.status import unresolvable
 from koordsched.metrics import exponential
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 EXCLUDED = {"scheduling.koordinator.sh/disable-preemptible": "true", "quota.scheduling.koordinator.sh/preemptible": "false"}
 """Labels of pods that are never victims."""
+NO_VICTIMS = unresolvable("no potential victims")
 
 
 class LabelledVictims(VictimRule):
@@ -38,7 +40,7 @@ def preemption_rules(plugin: str, gangs: Gangs) -> PreemptionRules:
         name = preemptor.key if gang is None else gang.group.id
         return f"preempting to accommodate higher priority pods, preemptor: {name}, triggerPod: {preemptor.key}"
 
-    return PreemptionRules(plugin=plugin, victims=LabelledVictims(), message=message)
+    return PreemptionRules(plugin=plugin, victims=LabelledVictims(), no_victims=NO_VICTIMS, lists_all_nodes=False, message=message)
 
 
 SUCCESS, NOT_HELPFUL = "preempt success, alreadyWaitingForBound: %d/%d", "preemption not helpful"

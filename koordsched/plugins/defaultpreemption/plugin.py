@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.framework.interface import PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from koordsched.framework.preemption.engine import PreemptionEngine
-from koordsched.framework.preemption.rules import PreemptionRules, refused_by_admission
+from koordsched.framework.preemption.rules import PreemptionRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return self.engine.pre_enqueue(pod)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        refusal = refused_by_admission(pod, diagnosis)
+        refusal = self.engine.refused_by_admission(pod, diagnosis)
         if refusal is not None:
             self._handle.preemption_metrics.attempted()
             return None, refusal
@@ -48,7 +48,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return await self.engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return refused_by_admission(pod, diagnosis) is None and self.engine.may_help(pod, diagnosis)
+        return self.engine.refused_by_admission(pod, diagnosis) is None and self.engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        return refused_by_admission(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)
+        return self.engine.refused_by_admission(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.koordinator.quota_definitions import is_non_preemptible
 from koordsched.framework.controllers import Controller, ControllersPlugin
-from koordsched.framework.diagnosis import fit_error
 from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, PostFilterPlugin, ReservePlugin
 from koordsched.framework.preemption.engine import PreemptionEngine
-from koordsched.framework.preemption.rules import NOT_HELPFUL, policy_allows
 from koordsched.framework.routes import Route, RoutesPlugin
-from koordsched.framework.status import SKIP, Status, unschedulable
+from koordsched.framework.status import SKIP, Status
 from koordsched.plugins.elasticquota.changes import PLUGIN
 from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
@@ -25,7 +23,7 @@ from koordsched.plugins.elasticquota.gauges import register_gauges
 from koordsched.plugins.elasticquota.group_admission import first_over_limit
 from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
-from koordsched.plugins.elasticquota.preemption import NO_VICTIMS_IN_QUOTA, QuotaVictims, quota_rules
+from koordsched.plugins.elasticquota.preemption import QuotaVictims, quota_rules
 from koordsched.plugins.elasticquota.reasons import no_ancestor, no_tree, over_ancestors_limit, over_own_limit, refused_by_hook
 from koordsched.plugins.elasticquota.revoke import OverUseRevoke
 from koordsched.plugins.elasticquota.state import QuotaState
@@ -147,19 +145,14 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
 
         There is no pod that may be evicted, or it is another plugin, a hook or min that refuses the pod.
         """
-        reason = None
         if not self._victims.may_evict_some(pod):
-            reason = NO_VICTIMS_IN_QUOTA
-        elif diagnosis.admission_plugin:
+            return self.engine.no_victims(pod, diagnosis)
+        if diagnosis.admission_plugin:
             counted = self._counting.counted(pod)
             is_helped = diagnosis.admission_plugin == self.name and counted is not None and self._victims.evictions_help(counted)
             if not is_helped or not (self._victims.to_release((pod,)) or self._counting.has_leaving_pods(pod)):
-                reason = NOT_HELPFUL
-        if reason is None:
-            return None
-        total = diagnosis.total_nodes
-        refusal = policy_allows(pod) or unschedulable(fit_error(total, {reason.message: total}))
-        return Status(refusal.code, (f"preemption: {refusal.message}",))
+                return self.engine.not_helpful(pod, diagnosis)
+        return None
 
     def _is_evicting(self, uid: str) -> bool:
         return self.engine.evictions.is_under_way(uid)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import RESERVATION
 from koordsched.framework.preemption.engine import PreemptionEngine
-from koordsched.framework.preemption.rules import TERMINATING, PreemptionRules, VictimRule, policy_allows, refused_by_admission
+from koordsched.framework.preemption.rules import TERMINATING, PreemptionRules, VictimRule, policy_allows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -50,7 +50,7 @@ class ReservationPreemption:
         return policy_allows(pod) or (TERMINATING if self._engine.evictions.is_under_way(pod.uid) else None)
 
     async def preempt(self, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
-        refusal = refused_by_admission(pod, diagnosis)
+        refusal = self._engine.refused_by_admission(pod, diagnosis)
         if refusal is not None:
             self._handle.preemption_metrics.attempted()
             return None, refusal
@@ -58,7 +58,7 @@ class ReservationPreemption:
         return await self._engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return refused_by_admission(pod, diagnosis) is None and self._engine.may_help(pod, diagnosis)
+        return self._engine.refused_by_admission(pod, diagnosis) is None and self._engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
-        return refused_by_admission(pod, diagnosis) or self._engine.expected_refusal(pod, diagnosis)
+        return self._engine.refused_by_admission(pod, diagnosis) or self._engine.expected_refusal(pod, diagnosis)

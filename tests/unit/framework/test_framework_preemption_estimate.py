@@ -507,9 +507,16 @@ def test_a_candidate_whose_room_the_filters_do_not_see_is_not_confirmed_and_logg
 
 
 def test_nodes_of_which_nothing_else_is_said_are_those_that_evictions_cannot_help() -> None:
-    refused = refusal_of(3, Counter({NO_VICTIMS: 2, OVER_LIMIT: 0}))
+    rules = PreemptionRules(plugin="Test")
+    refused = refusal_of(3, Counter({NO_VICTIMS: 2, OVER_LIMIT: 0}), rules)
     assert refused.message == f"0/3 nodes are available: 1 {NOT_HELPFUL.message}, 2 {NO_VICTIMS.message}."
-    assert refusal_of(2, Counter({NO_VICTIMS: 2})).message == f"0/2 nodes are available: 2 {NO_VICTIMS.message}."
+    assert refusal_of(2, Counter({NO_VICTIMS: 2}), rules).message == f"0/2 nodes are available: 2 {NO_VICTIMS.message}."
+
+
+def test_rules_may_list_nodes_that_evictions_cannot_help_only_where_there_are_no_others() -> None:
+    rules = PreemptionRules(plugin="Test", lists_all_nodes=False)
+    assert refusal_of(3, Counter({NO_VICTIMS: 2}), rules).message == f"0/3 nodes are available: 2 {NO_VICTIMS.message}."
+    assert refusal_of(3, Counter({NO_VICTIMS: 0}), rules).message == f"0/3 nodes are available: 3 {NOT_HELPFUL.message}."
 
 
 def test_pods_on_nodes_that_are_not_known_are_no_victims_however_they_change() -> None:

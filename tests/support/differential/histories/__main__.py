@@ -24,6 +24,7 @@ from support.differential.histories.player import Seen, play
 from support.differential.koordinator.koord_scheduler import executable, koord_scheduler
 from support.differential.objects import create
 from support.differential.reference import ReferenceScheduler
+from support.koordinator_chart import ChartValues
 from support.live import Launch
 
 AREAS: dict[str, Callable[[Random, int, int], History]] = {
@@ -70,6 +71,7 @@ def of_ours(plane: ControlPlane, history: History) -> dict[str, list[Seen]]:
 def prepared(plane: ControlPlane, history: History) -> Rest:
     plane.restore()
     rest = plane.rest()
+    create(rest, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ChartValues().namespace}})
     for life in history.lives:
         for node in life.nodes:
             create(rest, node)

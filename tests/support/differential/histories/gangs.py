@@ -6,8 +6,7 @@ import json
 from random import Random
 
 from support.differential.choosing import Json
-from support.differential.histories.lives import Change, History, Life, named, node, pod, profile_of
-from support.differential.koordinator.generated import arguments_of
+from support.differential.histories.lives import Change, History, Life, chart_profile, named, node, pod
 
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 KEY = "gang.scheduling.koordinator.sh/"
@@ -16,8 +15,7 @@ PROTOCOLS = ("PodGroup", "PodGroup", "annotations", "labels")
 
 
 def history(random: Random, lives: int, steps: int) -> History:
-    config = profile_of([{"name": "Coscheduling"}, {"name": "DefaultPreBind"}], [arguments_of("Coscheduling", {"defaultTimeout": "600s"})])
-    return History(config, [LifeOfGangs(random, f"l{i}").made(steps) for i in range(lives)])
+    return History(chart_profile(), [LifeOfGangs(random, f"l{i}").made(steps) for i in range(lives)])
 
 
 class Gang:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from support.differential.choosing import Json
-from support.differential.koordinator.generated import SCHEDULER_NAME, configuration
+from support.differential.koordinator.generated import SCHEDULER_NAME
+from support.koordinator_chart import ChartValues, configuration
 
 LIFE = "life"
 """The label of nodes by which pods stay on those of their life."""
@@ -27,15 +28,17 @@ class Life(NamedTuple):
 
 
 class History(NamedTuple):
-    """config: the profile's plugins and arguments. lives: played on one cluster at the same time, as long as the longest."""
+    """config: a KubeSchedulerConfiguration. lives: played on one cluster at the same time, as long as the longest."""
 
     config: Json
     lives: list[Life]
 
 
-def profile_of(plugins: list[Json], arguments: list[Json]) -> Json:
-    """Write the configuration of a profile with these plugins, in which a refused pod is tried again after a second."""
-    return configuration({"multiPoint": {"enabled": plugins}}, arguments) | {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+def chart_profile() -> Json:
+    """Return what Koordinator's chart configures, except that a refused pod is tried again after a second and all nodes are looked at."""
+    config = configuration(ChartValues())
+    del config["leaderElection"]
+    return {**config, "percentageOfNodesToScore": 100, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
 
 def node(life: str, name: str, cpu: str, memory: str, **labels: str) -> Json:

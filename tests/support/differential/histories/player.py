@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,10 @@ LEAST_SECONDS, QUIET_SECONDS, MOST_SECONDS = 3.0, 2.5, 20.0
 """A step takes until nothing has changed for so long: a refused pod is tried again after a second."""
 POLL_SECONDS = 0.4
 LINK = "scheduling.koordinator.sh/reservation-allocated"
+NO_PREEMPTION = re.compile(r" preemption: pod \"[^\"]*\" not found$")
 QUOTA = "quota.scheduling.koordinator.sh/"
-QUOTA_ANNOTATIONS = ("runtime", "request", "child-request", "non-preemptible-request", "non-preemptible-used")
+QUOTA_ANNOTATIONS = ("request", "child-request", "non-preemptible-request", "non-preemptible-used")
+"""But for the runtime, which the reference writes when it happens to refresh it (differences.md, DEV-1)."""
 
 Seen = dict[str, Json]
 """What is there of one life, by kind and name."""
@@ -94,6 +97,7 @@ def of_pod(body: Json) -> Json:
 
 
 def of_reservation(body: Json) -> Json:
+    """Return what is said of it. The reference cannot preempt for a Reservation, and says so with a random uid (differences.md)."""
     status: Any = body.get("status", {})
     return {
         "phase": status.get("phase", ""),
@@ -102,7 +106,8 @@ def of_reservation(body: Json) -> Json:
         "allocated": status.get("allocated", {}),
         "owners": sorted(each["name"] for each in status.get("currentOwners") or ()),
         "conditions": sorted(
-            [each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in status.get("conditions") or ()
+            [each["type"], each["status"], each.get("reason", ""), NO_PREEMPTION.sub("", each.get("message", ""))]
+            for each in status.get("conditions") or ()
         ),
     }
 

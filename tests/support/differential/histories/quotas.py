@@ -6,8 +6,7 @@ import json
 from random import Random
 
 from support.differential.choosing import Json
-from support.differential.histories.lives import Change, History, Life, named, node, pod, profile_of
-from support.differential.koordinator.generated import arguments_of
+from support.differential.histories.lives import Change, History, Life, chart_profile, named, node, pod
 
 KEY = "quota.scheduling.koordinator.sh/"
 GROUP = "scheduling.sigs.k8s.io/v1alpha1"
@@ -17,8 +16,7 @@ MEMORY = ("1Gi", "2Gi", "4Gi")
 
 def history(random: Random, lives: int, steps: int) -> History:
     """Make lives whose quotas do not press each other: the cluster is larger than all of them together."""
-    config = profile_of([{"name": "ElasticQuota"}], [arguments_of("ElasticQuota", {"enableCheckParentQuota": random.random() < 0.4})])
-    return History(config, [LifeOfQuotas(random, f"l{i}").made(steps) for i in range(lives)])
+    return History(chart_profile(), [LifeOfQuotas(random, f"l{i}").made(steps) for i in range(lives)])
 
 
 class LifeOfQuotas:

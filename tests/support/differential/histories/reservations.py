@@ -6,7 +6,7 @@ import json
 from random import Random
 
 from support.differential.choosing import Json, merged
-from support.differential.histories.lives import LIFE, Change, History, Life, named, node, pod, profile_of
+from support.differential.histories.lives import LIFE, Change, History, Life, chart_profile, named, node, pod
 from support.differential.koordinator.generated import SCHEDULER_NAME
 
 API = "scheduling.koordinator.sh/"
@@ -19,8 +19,7 @@ TAINT = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 
 
 def history(random: Random, lives: int, steps: int) -> History:
-    config = profile_of([{"name": "Reservation", "weight": 5000}, {"name": "DefaultPreBind"}], [])
-    return History(config, [LifeOfReservations(random, f"l{i}").made(steps) for i in range(lives)])
+    return History(chart_profile(), [LifeOfReservations(random, f"l{i}").made(steps) for i in range(lives)])
 
 
 class LifeOfReservations:
@@ -53,7 +52,7 @@ class LifeOfReservations:
         if kind == "reservation gone" and self._reservations:
             return Change("delete", named(self._reservations.pop(random.randrange(len(self._reservations)))))
         if kind == "reservation" and self._reservations:
-            return Change("patch", {**named(random.choice(self._reservations)), **self._reservation_patch()})
+            return Change("patch", merged([named(random.choice(self._reservations)), self._reservation_patch()]))
         if kind == "node":
             return self._node()
         return self._create_pod()

@@ -113,7 +113,7 @@ def by_filters(finder: CandidateFinder, world: World, preemptor: Preemptor) -> P
                 found.append(simulated)
             else:
                 refused[simulated] += 1
-    return min(found, key=finder.rank) if found else refusal_of(preemptor.diagnosis.total_nodes, refused)
+    return min(found, key=finder.rank) if found else refusal_of(preemptor.diagnosis.total_nodes, refused, finder.rules)
 
 
 def outcome(found: PreemptionCandidate | Status) -> object:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
 
+NO_VICTIMS = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 NO_HELP = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
@@ -99,7 +100,7 @@ async def test_conditions_follow_the_reasons_of_pods_that_are_not_tried(stage: S
         quotas.set_limit("x", 1)  # what is used is another amount, and still there is no room
         await asyncio.sleep(15)
         for name in ("big", "huge"):
-            assert condition(world, name)[1] == f"0/1 nodes are available: quota x is exhausted: 1m of 1000m used. {NO_HELP}"
+            assert condition(world, name)[1] == f"0/1 nodes are available: quota x is exhausted: 1m of 1000m used. {NO_VICTIMS}"
         assert world.scheduler.metrics.decisions == attempts
 
 
@@ -138,7 +139,8 @@ async def test_no_pod_is_evicted_for_one_that_its_quota_refuses(stage: Stage) ->
         high = {**labelled("high", "3", quota="x"), "spec": {**pod_manifest("high", "3")["spec"], "priority": 100}}
         await begin(world, *low, high)
         await asyncio.sleep(200)
-        assert condition(world, "high") == ("Unschedulable", f"0/1 nodes are available: quota x is exhausted: 0m of 1000m used. {NO_HELP}")
+        reason = f"0/1 nodes are available: quota x is exhausted: 0m of 1000m used. {NO_VICTIMS}"  # it came first
+        assert condition(world, "high") == ("Unschedulable", reason)
         assert bound_to(world, "low0") == bound_to(world, "low1") == "n1"
         assert metric(world, "scheduler_preemption_victims_count") == 0
         quotas.set_limit("x", 3)

@@ -21,7 +21,7 @@ LINK = "scheduling.koordinator.sh/reservation-allocated"
 NO_PREEMPTION = re.compile(r" preemption: pod \"[^\"]*\" not found$")
 QUOTA = "quota.scheduling.koordinator.sh/"
 QUOTA_ANNOTATIONS = ("request", "child-request", "non-preemptible-request", "non-preemptible-used")
-"""But for the runtime, which the reference writes when it happens to refresh it (differences.md, DEV-1)."""
+"""But for the runtime, which the reference writes when it happens to refresh it (elasticquota.md DEV-1)."""
 
 Seen = dict[str, Json]
 """What is there of one life, by kind and name."""

@@ -140,8 +140,8 @@ class LifeOfReservations:
             annotations[API + "exact-match-reservation"] = json.dumps(
                 {"resourceNames": random.choice([["cpu"], ["memory"], ["cpu", "memory"]])}
             )
-        if random.random() < 0.06:
-            labels[API + "reservation-ignored"] = random.choice(["true", "false"])
+        if random.random() < 0.06:  # one that ignores reservations with an affinity would match those of other lives
+            labels[API + "reservation-ignored"] = "false" if annotations else random.choice(["true", "false"])
         body = pod(self._name, f"p{len(self._pods)}-{random.randrange(1000)}", requests, labels=labels, annotations=annotations)
         if random.random() < 0.1:
             body["spec"]["containers"][0]["ports"] = [{"containerPort": 7000, "hostPort": 7000}]

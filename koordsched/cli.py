@@ -29,7 +29,7 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
 
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
-  koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run, without a cluster
+  koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run; of a live cluster: --kubeconfig FILE
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler validate --objects FILE...      check quotas and other manifests, and name every mistake in them
@@ -107,15 +107,16 @@ def _simulate(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments[1:])
     if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
-    if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
-        parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
+    if not parsed.trace and (not (parsed.inputs or parsed.kubeconfig) or parsed.nodes or parsed.pods):
+        parser.error("name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE")
+    _check_cluster(parser, parsed)
     if parsed.inflate is not None and (not parsed.trace or parsed.order):
         parser.error("--inflate draws the pods of a --trace, and has them come in the order in which it drew them: no --order")
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
     options = SimulateOptions(
-        **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained")}},
+        **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained", "namespaces")}},
         node_options=tuple((option, value) for option, value in node_options if value is not None),
         shown_pods=shown_pods,
     )
@@ -133,13 +134,16 @@ def _explain(arguments: list[str]) -> int:
     pod = names.pop(0) if parsed.file is None and names else ""
     if parsed.file is None and not pod:
         parser.error("name a pod, or hand one in by -f FILE")
-    if not names:
-        parser.error("name the files of the cluster: manifests, or what kubectl get -o yaml writes")
+    if not names and parsed.kubeconfig is None:
+        parser.error("name the files of the cluster (manifests, or what kubectl get -o yaml writes), or a live one by --kubeconfig FILE")
+    _check_cluster(parser, parsed)
     options = ExplainOptions(
         pod=pod,
         namespace=parsed.namespace,
         file=parsed.file,
         inputs=tuple(names),
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
         node=parsed.node,
         config=parsed.config,
         output=parsed.output,
@@ -147,6 +151,11 @@ def _explain(arguments: list[str]) -> int:
         changes=not parsed.no_changes,
     )
     return run_explain(options, sys.stdout, sys.stderr)
+
+
+def _check_cluster(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    if parsed.context is not None and parsed.kubeconfig is None:
+        parser.error("--context needs --kubeconfig FILE")
 
 
 def _test(arguments: list[str]) -> int:
@@ -316,23 +325,42 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
             parser.add_argument(option.flag, dest=option.flag, metavar=option.metavar, type=_stating(option.parse), help=option.help)
         for report in each.reports:
             parser.add_argument(report.flag, dest=report.flag, metavar="N", type=_count, default=10, help=report.help)
+    _add_cluster(parser)
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        dest="namespaces",
+        metavar="NAMESPACE",
+        action="append",
+        default=[],
+        help="submit only the pods of this namespace; those that run elsewhere take their room all the same (may be repeated)",
+    )
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
     return parser
 
 
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="read the live cluster of this file, without writing anything; files come on top of it"
+    )
+    parser.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its current one)")
+
+
 def _explain_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "koord-scheduler explain",
-        usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...",
+        usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...\n"
+        "       koord-scheduler explain [OPTIONS] POD --kubeconfig FILE",
         description="Say why a pod of a cluster is pending, or where it would go, and which smallest change lets it run. The cluster is "
-        "that of the files; every change is tried on a copy of it by the real scheduler before it is said. Nothing is written.",
+        "that of the files, or a live one; every change is tried on a copy by the real scheduler before it is said. Nothing is written.",
         epilog="Exit codes: 0 the pod is explained, 1 an input cannot be read or has no such pod, 2 a wrong command line.",
     )
     parser.add_argument(
         "names", metavar="POD FILE", nargs="*", help="a pod (NAME or NAMESPACE/NAME), then YAML or JSON files, directories, or -"
     )
-    parser.add_argument("-n", "--namespace", default="default", help="of the pod (default default)")
+    _add_cluster(parser)
+    parser.add_argument("-n", "--namespace", help="of the pod (default: that of the kubeconfig's context, else default)")
     parser.add_argument("-f", "--file", metavar="FILE", help="explain the first pod of this file, as if it were submitted now (a dry run)")
     parser.add_argument("--node", metavar="NODE", help="only what concerns this node")
     parser.add_argument("--no-changes", action="store_true", help="do not look for changes that let it run")

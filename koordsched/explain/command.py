@@ -17,7 +17,8 @@ from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
-from koordsched.simulate.manifests import load_manifests
+from koordsched.simulate.live import ClusterSource, read_source
+from koordsched.simulate.manifests import load_manifests, workload_of
 from koordsched.simulate.workload import PodArrival, Workload
 
 if TYPE_CHECKING:
@@ -28,12 +29,15 @@ DRY_RUN_SECONDS = 5.0
 
 
 class ExplainOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. pod: NAME or NAMESPACE/NAME, "" for the first pod of `file`."""
+    """What the command line asks for. pod: NAME or NAMESPACE/NAME, "" for the first pod of `file`. namespace: None for that of the
+    kubeconfig's context, else default. Either `inputs` (files) or `kubeconfig`, or both."""
 
     pod: str = ""
-    namespace: str = "default"
+    namespace: str | None = None
     file: str | None = None
     inputs: tuple[str, ...] = ()
+    kubeconfig: str | None = None
+    context: str | None = None
     node: str | None = None
     config: str | None = None
     output: str = "table"
@@ -46,13 +50,20 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
     try:
         config = load_config(options.config, Environment(installed=installed_catalogue)) if options.config else default_config()
         profiles = [profile.scheduler_name for profile in config.profiles]
-        workload = load_manifests(expand(list(options.inputs)), profiles)
-        pod = _submitted(options, workload, profiles) if options.file is not None else _named(options, workload)
+        namespaces = () if options.namespace is None else (options.namespace,)
+        found = read_source(ClusterSource(options.inputs, options.kubeconfig, options.context, namespaces), [config], err)
+        workload = workload_of(found.documents, profiles, found.notes)
+        namespace = options.namespace or found.namespace or "default"
+        pod = (
+            _submitted(options.file, namespace, workload, profiles)
+            if options.file is not None
+            else _named(options.pod, namespace, workload)
+        )
         _check_node(options.node, workload)
         question = PodQuestion(
             pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None
         )
-        found = explain(question)
+        explanation = explain(question)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
         return 1
@@ -65,14 +76,14 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
     for line in (*workload.notes, *(rejection.line for rejection in workload.rejected)):
         print(line, file=err)
     if options.node is not None:
-        found = only_node(found, options.node)
-    out.write(json_body(found).decode() if options.output == "json" else text(found, tried=question.changes))
+        explanation = only_node(explanation, options.node)
+    out.write(json_body(explanation).decode() if options.output == "json" else text(explanation, tried=question.changes))
     return 0
 
 
-def _named(options: ExplainOptions, workload: Workload) -> str:
+def _named(name: str, namespace: str, workload: Workload) -> str:
     """Return the key of the pod that is named. InputError: there is none."""
-    key = options.pod if "/" in options.pod else f"{options.namespace}/{options.pod}"
+    key = name if "/" in name else f"{namespace}/{name}"
     pods = [arrival.manifest.key for arrival in workload.arrivals]
     pods += [manifest.key for manifest in workload.existing if manifest.kind is POD]
     if key in pods:
@@ -81,16 +92,18 @@ def _named(options: ExplainOptions, workload: Workload) -> str:
     raise InputError(f"the input has no pod {key}" + (f"; did you mean {near[0]}?" if near else f", of {len(pods)} pods"))
 
 
-def _submitted(options: ExplainOptions, workload: Workload, profiles: list[str]) -> str:
-    """Add the objects of a dry run, and return the key of the pod that it is about. InputError."""
-    assert options.file is not None
-    added = load_manifests(expand([options.file]), profiles)
+def _submitted(file: str, namespace: str, workload: Workload, profiles: list[str]) -> str:
+    """Add the objects of a dry run in place of those of their names, and return the key of the pod that it is about.
+
+    namespace: of objects that name none. InputError: there is no pod in it.
+    """
+    added = load_manifests(expand([file]), profiles, namespace)
     if not added.arrivals:
-        raise InputError(f"{options.file}: no pending pod in it")
-    workload.existing += added.existing
+        raise InputError(f"{file}: no pending pod in it")
+    there = {manifest.ref for manifest in (*added.existing, *(arrival.manifest for arrival in added.arrivals))}
+    workload.existing = [manifest for manifest in workload.existing if manifest.ref not in there] + added.existing
+    workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.ref not in there]
     workload.rejected += added.rejected
-    there = {arrival.manifest.key for arrival in added.arrivals}
-    workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.key not in there]
     workload.arrivals += [PodArrival(arrival.manifest, at=DRY_RUN_SECONDS) for arrival in added.arrivals]
     return added.arrivals[0].manifest.key
 

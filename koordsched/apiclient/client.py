@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration
-from kubernetes_asyncio.config import load_kube_config, load_kube_config_from_dict
+from kubernetes_asyncio.config import list_kube_config_contexts, load_kube_config, load_kube_config_from_dict
 
 REQUEST_SECONDS = 60.0
 JSON = "application/json"
@@ -52,8 +53,12 @@ class Client:
             raise UnusableKubeconfig(f"{kubeconfig}: cannot be read: No such file or directory")
         configuration = Configuration()
         try:
+            if context is not None:
+                _check_context(kubeconfig, context)
             loaded = await load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
             namespace = str((loaded.current_context or {}).get("context", {}).get("namespace") or "")
+        except UnusableKubeconfig:
+            raise
         except Exception as error:  # noqa: BLE001  # a malformed kubeconfig ends in any error at all
             raise UnusableKubeconfig(f"{kubeconfig}: {' '.join(str(error).split()) or type(error).__name__}") from None
         client = cls(configuration, user_agent)
@@ -116,6 +121,14 @@ class Client:
 
 def _exists(kubeconfig: str) -> bool:
     return any(os.path.exists(path) for path in kubeconfig.split(os.pathsep) if path)
+
+
+def _check_context(kubeconfig: str, context: str) -> None:
+    """See that a kubeconfig has a context of this name; its other mistakes raise anything."""
+    names = [str(each["name"]) for each in list_kube_config_contexts(kubeconfig)[0]]
+    if context not in names:
+        near = get_close_matches(context, names, n=1) or names[:5]
+        raise UnusableKubeconfig(f"{kubeconfig}: has no context {context!r}; did you mean {' or '.join(near)}?")
 
 
 def _headers(method: str, accept: str) -> dict[str, str]:

@@ -46,7 +46,7 @@ def read_source(source: ClusterSource, configs: Sequence[SchedulerConfiguration]
         return Found(files)
     from koordsched.apiclient.snapshot import Asked, Source, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
 
-    kinds = {asked: None for config in configs for asked in _looked_at(config)}
+    kinds = {asked: None for config in configs for asked in looked_at(config)}
     with _reading(err) as report:
         snapshot = read_cluster(
             Source(source.kubeconfig, source.context, source.namespaces), [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report
@@ -54,7 +54,7 @@ def read_source(source: ClusterSource, configs: Sequence[SchedulerConfiguration]
     return Found([*without(snapshot.documents, files), *files], snapshot.notes, snapshot.namespace)
 
 
-def _looked_at(config: SchedulerConfiguration) -> list[tuple[Kind, str]]:
+def looked_at(config: SchedulerConfiguration) -> list[tuple[Kind, str]]:
     """Return the kinds that a scheduler of this configuration watches, but for the questions that it answers."""
 
     async def script(embedded: EmbeddedCluster) -> list[tuple[Kind, str]]:

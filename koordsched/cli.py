@@ -1,4 +1,6 @@
-"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, version.
+"""The entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, and small ones.
+
+`kubectl koordsched` is the same, for the cluster that kubectl looks at.
 
 Only what a command needs is imported, inside its function: `simulate` on a trace must not pay for what only serving uses. A user's mistake
 ends in lines on stderr and an exit code, never in a traceback.
@@ -11,10 +13,11 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from koordsched import __version__
+from koordsched.arguments import Command, Option, Parser, command_of, nearest
 from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.scenario.live.limits import BackendLimits
     from koordsched.scheduler.scheduler import Scheduler
 
+PROGRAM = "koord-scheduler"
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
 
@@ -33,6 +37,7 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler validate --objects FILE...      check quotas and other manifests, and name every mistake in them
+  koord-scheduler completion SHELL  print what makes bash, zsh or fish complete all of this
   koord-scheduler version           print the version
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
@@ -82,13 +87,20 @@ def _serve(arguments: list[str]) -> int:
             write_config(config, flags.write_config_to)
             return 0
     except (FlagError, ConfigError) as mistake:
-        print(*mistake.errors, sep="\n", file=sys.stderr)
+        print(*mistake.errors, *_meant_command(arguments), sep="\n", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, _leave)
     with frozen():
         from koordsched.serve.command import Start, run_serve  # noqa: PLC0415
 
     return run_serve(Start(flags, config, doubts))
+
+
+def _meant_command(arguments: Sequence[str]) -> Iterator[str]:
+    """Say which command the first word was probably meant to be."""
+    word = next(iter(arguments), "-")
+    if not word.startswith("-") and (meant := nearest(word, [name for name in COMMANDS if not name.startswith("-")])):
+        yield f"{word} is no command; did you mean koord-scheduler {meant}?"
 
 
 def _leave(*_: object) -> NoReturn:
@@ -246,6 +258,53 @@ def _validate_objects(arguments: list[str]) -> int:
     return run_validate(options, sys.stdout, sys.stderr)
 
 
+def _completion(arguments: list[str]) -> int:
+    from koordsched.completion import script  # noqa: PLC0415
+
+    be_quiet()
+    shell = _completion_parser().parse_args(arguments[1:]).shell
+    print(script(shell, PROGRAM, [_serving(), *_subcommands()]), end="")
+    return 0
+
+
+def _subcommands() -> Iterator[Command]:
+    """Yield what each command offers, for completion."""
+    from koordsched.plugins import tooling  # noqa: PLC0415
+
+    yield command_of("simulate", _simulate_parser(tooling()))
+    yield command_of("explain", _explain_parser())
+    yield command_of("test", _test_parser())
+    validate = command_of("validate", _validate_parser(str))
+    own = {name for option in validate.options for name in option.names}
+    flags = (option for option in _serving().options if not own.intersection(option.names))
+    yield validate._replace(options=(*validate.options, *flags))
+    yield command_of("completion", _completion_parser())
+    yield Command("version", "Print the version")
+    yield Command("help", "Print what there is")
+
+
+def _serving() -> Command:
+    """Return what the scheduler itself takes: its flags."""
+    from koordsched.config.flag_help import TOPICS  # noqa: PLC0415
+    from koordsched.config.flags import takes_file, takes_value  # noqa: PLC0415
+
+    helps = {name: text for topic in TOPICS.values() for name, text in topic.items()}
+    values = {name: "FILE" if takes_file(name) else "VALUE" if takes_value(name) else "" for name in helps}
+    return Command("", "Schedule a cluster", tuple(Option((f"--{name}",), helps[name], values[name]) for name in sorted(helps)))
+
+
+def kubectl_plugin() -> int:
+    """Run as `kubectl koordsched COMMAND`: `explain` and `simulate` look at the cluster that kubectl looks at."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] not in COMMANDS:
+        print(*_meant_command(arguments), USAGE, sep="\n", file=sys.stderr)
+        return 2
+    named = {word.partition("=")[0] for word in arguments}
+    if arguments[0] in {"explain", "simulate"} and not named & {"--kubeconfig", "--trace", "--help", "-h"}:
+        arguments[1:1] = ["--kubeconfig", os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")]
+    return main(arguments)
+
+
 def _version(_arguments: list[str]) -> int:
     print(f"koord-scheduler {__version__}")
     return 0
@@ -263,6 +322,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "explain": _explain,
     "test": _test,
     "validate": _validate,
+    "completion": _completion,
     "version": _version,
     "--version": _version,
     "help": _help,
@@ -274,7 +334,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
     from koordsched.simulate.node_changes import AddedNodes  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler simulate",
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
@@ -348,7 +408,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler explain",
         usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...\n"
         "       koord-scheduler explain [OPTIONS] POD --kubeconfig FILE",
@@ -371,7 +431,7 @@ def _explain_parser() -> argparse.ArgumentParser:
 
 
 def _test_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler test", description="Run scheduling scenarios on an embedded cluster in virtual time, or on a real one."
     )
     parser.add_argument("paths", metavar="SCENARIO", nargs="+", help="YAML files, or directories of them; - is standard input")
@@ -402,8 +462,18 @@ def _test_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _completion_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "koord-scheduler completion",
+        description="Print the script that makes a shell complete commands and options. "
+        "For now: source <(koord-scheduler completion bash); for ever: put the output where the shell looks for completions.",
+    )
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="for which shell")
+    return parser
+
+
 def _validate_parser(gates: Callable[[str], Any]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler validate",
         description="Check manifests without a cluster: what an API server or Koordinator's webhooks would refuse of quotas, profiles and "
         "pods, and what the scheduler could not use of other objects. One line a problem, with file, object, field and value.",

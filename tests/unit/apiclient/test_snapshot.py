@@ -23,7 +23,9 @@ class PagedServer:
 
     server = "https://cluster"
 
-    def __init__(self, lists: Mapping[str, list[str]], forbidden: tuple[str, ...] = (), groups: Mapping[str, list[str]] | None = None) -> None:
+    def __init__(
+        self, lists: Mapping[str, list[str]], forbidden: tuple[str, ...] = (), groups: Mapping[str, list[str]] | None = None
+    ) -> None:
         self.asked: list[str] = []
         self.expire_once = ""  # the continue token that is answered by 410, once
         self._lists = lists

@@ -59,7 +59,9 @@ class Ran:
     def pods(self) -> tuple[dict[str, str], list[str]]:
         """Return the nodes of placed pods that were pending, and the pending ones."""
         found = json.loads(self.out)
-        return {each["pod"]: each["node"] for each in found["placements"] if each["pod"] != "team/old"}, [each["pod"] for each in found["pending"]]
+        return {each["pod"]: each["node"] for each in found["placements"] if each["pod"] != "team/old"}, [
+            each["pod"] for each in found["pending"]
+        ]
 
 
 def test_a_pending_pod_of_the_contexts_namespace_is_explained_and_nothing_is_written(

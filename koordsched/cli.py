@@ -183,7 +183,15 @@ def _test(arguments: list[str]) -> int:
         backend, limits = _embedded_backend(parsed)
     else:
         backend, limits = _live_backend(parser, parsed)
-    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits, slack=parsed.slack)
+    options = ScenarioOptions(
+        paths=tuple(parsed.paths),
+        config=parsed.config,
+        only=parsed.only,
+        limits=limits,
+        slack=parsed.slack,
+        junit=parsed.junit,
+        update=parsed.update,
+    )
     return run_tests(options, backend, sys.stdout, sys.stderr)
 
 
@@ -437,6 +445,10 @@ def _test_parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", metavar="SCENARIO", nargs="+", help="YAML files, or directories of them; - is standard input")
     parser.add_argument("--config", metavar="FILE", help="configuration of scenarios that bring none (default: the one Koordinator ships)")
     parser.add_argument("-k", dest="only", metavar="TEXT", default="", help="run only scenarios whose name contains TEXT")
+    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML, too")
+    parser.add_argument(
+        "--update", action="store_true", help="correct expectations that do not hold: write what was seen into the scenario files"
+    )
     parser.add_argument("--kubeconfig", metavar="FILE", help="play them on this cluster, with the scheduler that serves it")
     parser.add_argument(
         "--scheduler-command",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +22,7 @@ from koordsched.plugins import installed_catalogue
 from koordsched.simulate.node_changes import AddedNodes, add_nodes, drain
 from koordsched.simulate.simulation import Progress, Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
+from koordsched.terminals import has_colours, is_terminal
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload:
 
 @contextmanager
 def _progress(err: TextIO) -> Iterator[Progress | None]:
-    if not _is_terminal(err):
+    if not is_terminal(err):
         yield None
         return
     from koordsched.simulate.terminal import ProgressBar  # noqa: PLC0415  # rich is slow to import
@@ -206,7 +206,7 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
 
 
 def _print_sections(made: Sequence[Section], out: TextIO) -> None:
-    if _is_terminal(out) and not os.environ.get("NO_COLOR"):
+    if has_colours(out):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 
         show(made, out)
@@ -214,7 +214,3 @@ def _print_sections(made: Sequence[Section], out: TextIO) -> None:
         from koordsched.simulate.summary import render  # noqa: PLC0415  # JSON needs no table
 
         out.write(render(made))
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"

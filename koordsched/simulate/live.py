@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_em
 from koordsched.manifests.documents import InputDocument, expand
 from koordsched.manifests.objects import Manifest, flatten, recognise
 from koordsched.simulate.manifests import read_files
+from koordsched.terminals import is_terminal
 
 if TYPE_CHECKING:
     from koordsched.apiclient.snapshot import Report
@@ -85,7 +85,7 @@ def _recognised(document: InputDocument) -> Iterator[Manifest]:
 @contextmanager
 def _reading(err: TextIO) -> Iterator[Report | None]:
     """Show on a terminal how many objects have been read."""
-    if not err.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_terminal(err):
         yield None
         return
     from koordsched.simulate.terminal import counting  # noqa: PLC0415  # rich is slow to import

@@ -77,8 +77,9 @@ class LiveBackend:
                 details = await cluster.details()
             finally:
                 await _end(cluster)
-            text = f"end: expected the scheduler to run, seen {failure.message}" if isinstance(failure, ClusterError) else str(failure)
-            raise ScenarioFailed(text, details) from None
+            if isinstance(failure, ClusterError):
+                raise ScenarioFailed(f"end: expected the scheduler to run, seen {failure.message}", details) from None
+            raise ScenarioFailed(failure.where, details, failure.differences) from None
         except BaseException:
             await _end(cluster)
             raise

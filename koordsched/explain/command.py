@@ -17,7 +17,7 @@ from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
-from koordsched.simulate.live import ClusterSource, read_source
+from koordsched.simulate.live import ClusterSource, read_source, shown_work
 from koordsched.simulate.manifests import load_manifests, workload_of
 from koordsched.simulate.workload import PodArrival, Workload
 
@@ -63,7 +63,8 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
         question = PodQuestion(
             pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None
         )
-        explanation = explain(question)
+        with shown_work(err, "trying what would let it run" if question.changes else "scheduling"):
+            explanation = explain(question)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
         return 1

@@ -41,13 +41,14 @@ class Found(msgspec.Struct):
 
 def read_source(source: ClusterSource, configs: Sequence[SchedulerConfiguration], err: TextIO) -> Found:
     """Read all that the configured schedulers look at. InputError."""
-    files = read_files(expand(list(source.inputs)))
+    with shown_work(err, "reading the files"):
+        files = read_files(expand(list(source.inputs)))
     if source.kubeconfig is None:
         return Found(files)
     from koordsched.apiclient.snapshot import Asked, Source, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
 
     kinds = {asked: None for config in configs for asked in looked_at(config)}
-    with _reading(err) as report:
+    with shown_work(err, "objects read from the cluster") as report:
         snapshot = read_cluster(
             Source(source.kubeconfig, source.context, source.namespaces), [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report
         )
@@ -83,12 +84,12 @@ def _recognised(document: InputDocument) -> Iterator[Manifest]:
 
 
 @contextmanager
-def _reading(err: TextIO) -> Iterator[Report | None]:
-    """Show on a terminal how many objects have been read."""
+def shown_work(err: TextIO, what: str) -> Iterator[Report | None]:
+    """Show on a terminal that something is done, and how many there are by now, as far as that is reported."""
     if not is_terminal(err):
         yield None
         return
     from koordsched.simulate.terminal import counting  # noqa: PLC0415  # rich is slow to import
 
-    with counting(err, "objects read from the cluster") as report:
+    with counting(err, what) as report:
         yield report

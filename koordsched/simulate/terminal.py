@@ -54,6 +54,6 @@ class ProgressBar:
 
 @contextmanager
 def counting(err: TextIO, what: str) -> Iterator[Callable[[int], None]]:
-    """Show how many there are by now, on a terminal; the line goes when it is over."""
+    """Show what is done, and how many there are by now, on a terminal; the line goes when it is over."""
     with Console(file=err).status(what) as status:
         yield lambda count: status.update(f"{count:,} {what}")

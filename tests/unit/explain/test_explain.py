@@ -223,3 +223,16 @@ def test_a_copy_of_a_cluster_has_its_objects_and_neither_sees_later_writes_of_th
         assert embedded.cluster.raws(NODE) == []
 
     run_embedded(options, script)
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text("\n".join(json.dumps(each) for each in [*THREE_NODES, OLD, WEB]))
+    options = ExplainOptions(pod="web", inputs=(str(file),))
+    for term, terminal, shown in (("xterm", True, True), ("dumb", True, False), ("xterm", False, False)):
+        monkeypatch.setenv("TERM", term)
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(err, "isatty", lambda terminal=terminal: terminal)
+        assert run_explain(options, out, err) == 0
+        assert [text in err.getvalue() for text in ("reading the files", "trying what would let it run")] == [shown, shown]
+        assert out.getvalue().startswith("Pod default/web is pending.")

@@ -41,7 +41,7 @@ class Option(NamedTuple):
     repeats: bool = False
 
 
-class Command(NamedTuple):
+class Subcommand(NamedTuple):
     """A subcommand. name: "" for the program without one. files: whether it takes files; words: what else stands behind it."""
 
     name: str
@@ -51,12 +51,12 @@ class Command(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def command_of(name: str, parser: argparse.ArgumentParser) -> Command:
+def command_of(name: str, parser: argparse.ArgumentParser) -> Subcommand:
     """Return what a parser offers; its description's first sentence is the command's help."""
     positional = [action for action in parser._actions if not action.option_strings]
     words = tuple(str(choice) for action in positional for choice in action.choices or ())
     summary = (parser.description or "").partition(". ")[0].rstrip(".")
-    return Command(name, summary, tuple(_options(parser)), files=bool(positional) and not words, words=words)
+    return Subcommand(name, summary, tuple(_options(parser)), files=bool(positional) and not words, words=words)
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:

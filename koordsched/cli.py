@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from koordsched import __version__
-from koordsched.arguments import Command, Option, Parser, command_of, nearest
+from koordsched.arguments import Option, Parser, Subcommand, command_of, nearest
 from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
@@ -275,7 +275,7 @@ def _completion(arguments: list[str]) -> int:
     return 0
 
 
-def _subcommands() -> Iterator[Command]:
+def _subcommands() -> Iterator[Subcommand]:
     """Yield what each command offers, for completion."""
     from koordsched.plugins import tooling  # noqa: PLC0415
 
@@ -287,18 +287,18 @@ def _subcommands() -> Iterator[Command]:
     flags = (option for option in _serving().options if not own.intersection(option.names))
     yield validate._replace(options=(*validate.options, *flags))
     yield command_of("completion", _completion_parser())
-    yield Command("version", "Print the version")
-    yield Command("help", "Print what there is")
+    yield Subcommand("version", "Print the version")
+    yield Subcommand("help", "Print what there is")
 
 
-def _serving() -> Command:
+def _serving() -> Subcommand:
     """Return what the scheduler itself takes: its flags."""
     from koordsched.config.flag_help import TOPICS  # noqa: PLC0415
     from koordsched.config.flags import takes_file, takes_value  # noqa: PLC0415
 
     helps = {name: text for topic in TOPICS.values() for name, text in topic.items()}
     values = {name: "FILE" if takes_file(name) else "VALUE" if takes_value(name) else "" for name in helps}
-    return Command("", "Schedule a cluster", tuple(Option((f"--{name}",), helps[name], values[name]) for name in sorted(helps)))
+    return Subcommand("", "Schedule a cluster", tuple(Option((f"--{name}",), helps[name], values[name]) for name in sorted(helps)))
 
 
 def kubectl_plugin() -> int:

@@ -1,4 +1,4 @@
-"""Completion scripts for bash, zsh and fish, made of what the commands offer (`arguments.Command`).
+"""Completion scripts for bash, zsh and fish, made of what the commands offer (`arguments.Subcommand`).
 
 The scripts are static: completing starts no process, and needs nothing installed beside the program. argcomplete, the library for this,
 starts the program at each press of the key (0.1 s of imports), and shtab writes no script for fish.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from koordsched.arguments import Command, Option
+from koordsched.arguments import Option, Subcommand
 
 FILE = "FILE"
 
 
-def script(shell: str, program: str, commands: Sequence[Command]) -> str:
+def script(shell: str, program: str, commands: Sequence[Subcommand]) -> str:
     """Return the script that makes a shell complete the program's commands and their options."""
     return "\n".join(SHELLS[shell](program, commands)) + "\n"
 
 
-def _bash(program: str, commands: Sequence[Command]) -> Iterator[str]:
+def _bash(program: str, commands: Sequence[Subcommand]) -> Iterator[str]:
     function = "_" + program.replace("-", "_")
     subcommands = [command for command in commands if command.name]
     yield f"# bash completion of {program}. To have it now: source <({program} completion bash)"
@@ -57,7 +57,7 @@ def _bash_values(options: Sequence[Option]) -> Iterator[tuple[list[str], str]]:
         yield others, "return"
 
 
-def _zsh(program: str, commands: Sequence[Command]) -> Iterator[str]:
+def _zsh(program: str, commands: Sequence[Subcommand]) -> Iterator[str]:
     function = "_" + program.replace("-", "_")
     yield f"#compdef {program}"
     yield f"# zsh completion of {program}. To have it now: source <({program} completion zsh)"
@@ -96,7 +96,7 @@ def _zsh_specs(option: Option) -> Iterator[str]:
         yield _quoted(f"{'*' if option.repeats else ''}{name}[{text}]{value}")
 
 
-def _fish(program: str, commands: Sequence[Command]) -> Iterator[str]:
+def _fish(program: str, commands: Sequence[Subcommand]) -> Iterator[str]:
     yield f"# fish completion of {program}. To have it now: {program} completion fish | source"
     names = " ".join(command.name for command in commands if command.name)
     bare = f"not __fish_seen_subcommand_from {names}"
@@ -120,4 +120,4 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") + "'"
 
 
-SHELLS: dict[str, Callable[[str, Sequence[Command]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS: dict[str, Callable[[str, Sequence[Subcommand]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

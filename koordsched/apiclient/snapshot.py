@@ -28,7 +28,7 @@ REQUIRED = (NODE, POD)
 ROLE = "config/reader.yaml"
 
 Report = Callable[[int], None]
-"""Is told how many objects have been read."""
+"""Gets the number of objects that have been read."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Asked(msgspec.Struct, frozen=True):
     field_selector: str = ""
 
 
-class Source(msgspec.Struct, frozen=True):
+class ClusterAccess(msgspec.Struct, frozen=True):
     """Where a cluster is. context: None for the kubeconfig's current one."""
 
     kubeconfig: str
@@ -54,12 +54,12 @@ class Snapshot(msgspec.Struct):
     namespace: str = ""
 
 
-def read_cluster(source: Source, asked: Sequence[Asked], report: Report | None = None) -> Snapshot:
+def read_cluster(source: ClusterAccess, asked: Sequence[Asked], report: Report | None = None) -> Snapshot:
     """Read the cluster. InputError: it cannot be reached, or its nodes and pods may not be read."""
     return asyncio.run(_read(source, asked, report))
 
 
-async def _read(source: Source, asked: Sequence[Asked], report: Report | None) -> Snapshot:
+async def _read(source: ClusterAccess, asked: Sequence[Asked], report: Report | None) -> Snapshot:
     try:
         client = await Client.of_file(source.kubeconfig, USER_AGENT, source.context)
     except UnusableKubeconfig as mistake:

@@ -17,7 +17,7 @@ from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
-from koordsched.simulate.live import ClusterSource, read_source, shown_work
+from koordsched.simulate.live import InputSource, read_source, shown_work
 from koordsched.simulate.manifests import load_manifests, workload_of
 from koordsched.simulate.workload import PodArrival, Workload
 
@@ -51,7 +51,7 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
         config = load_config(options.config, Environment(installed=installed_catalogue)) if options.config else default_config()
         profiles = [profile.scheduler_name for profile in config.profiles]
         namespaces = () if options.namespace is None else (options.namespace,)
-        found = read_source(ClusterSource(options.inputs, options.kubeconfig, options.context, namespaces), [config], err)
+        found = read_source(InputSource(options.inputs, options.kubeconfig, options.context, namespaces), [config], err)
         workload = workload_of(found.documents, profiles, found.notes)
         namespace = options.namespace or found.namespace or "default"
         pod = (

@@ -120,10 +120,10 @@ def read_input(
 
         of_profiles: Callable[[list[str]], Workload] = of_trace
     else:
-        from koordsched.simulate.live import ClusterSource, read_source  # noqa: PLC0415  # the other reader
+        from koordsched.simulate.live import InputSource, read_source  # noqa: PLC0415  # the other reader
         from koordsched.simulate.manifests import workload_of  # noqa: PLC0415
 
-        found = read_source(ClusterSource(options.inputs, options.kubeconfig, options.context, options.namespaces), configs, err)
+        found = read_source(InputSource(options.inputs, options.kubeconfig, options.context, options.namespaces), configs, err)
         of_profiles = partial(workload_of, found.documents, notes=found.notes)
 
     def made(config: SchedulerConfiguration) -> Workload:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from koordsched.config.types import SchedulerConfiguration
 
 
-class ClusterSource(msgspec.Struct, frozen=True):
+class InputSource(msgspec.Struct, frozen=True):
     """Files, and the live cluster of a kubeconfig, None for none. namespaces: those read where a kind may not be read in all of them."""
 
     inputs: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] = ()
 
 
-class Found(msgspec.Struct):
+class ReadInput(msgspec.Struct):
     """What was read. namespace: that of the kubeconfig's context, "" for none."""
 
     documents: list[InputDocument]
@@ -39,20 +39,22 @@ class Found(msgspec.Struct):
     namespace: str = ""
 
 
-def read_source(source: ClusterSource, configs: Sequence[SchedulerConfiguration], err: TextIO) -> Found:
+def read_source(source: InputSource, configs: Sequence[SchedulerConfiguration], err: TextIO) -> ReadInput:
     """Read all that the configured schedulers look at. InputError."""
     with shown_work(err, "reading the files"):
         files = read_files(expand(list(source.inputs)))
     if source.kubeconfig is None:
-        return Found(files)
-    from koordsched.apiclient.snapshot import Asked, Source, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
+        return ReadInput(files)
+    from koordsched.apiclient.snapshot import Asked, ClusterAccess, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
 
     kinds = {asked: None for config in configs for asked in looked_at(config)}
     with shown_work(err, "objects read from the cluster") as report:
         snapshot = read_cluster(
-            Source(source.kubeconfig, source.context, source.namespaces), [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report
+            ClusterAccess(source.kubeconfig, source.context, source.namespaces),
+            [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))],
+            report,
         )
-    return Found([*without(snapshot.documents, files), *files], snapshot.notes, snapshot.namespace)
+    return ReadInput([*without(snapshot.documents, files), *files], snapshot.notes, snapshot.namespace)
 
 
 def looked_at(config: SchedulerConfiguration) -> list[tuple[Kind, str]]:

@@ -137,9 +137,7 @@ def test_a_dry_run_and_a_simulation_leave_the_cluster_as_it_is(
     assert versions(rest) == before
 
 
-def test_who_may_read_nothing_is_told_which_role_is_missing(
-    plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_may_read_nothing_learns_which_role_is_missing(plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kubeconfig = plane.kubeconfig(by_token(plane.tokens[STRANGER])).write(tmp_path / "kubeconfig")
     assert main(["simulate", "--kubeconfig", str(kubeconfig)]) == 1
     assert capsys.readouterr().err == (

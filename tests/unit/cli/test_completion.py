@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from koordsched.arguments import Command, Option
+from koordsched.arguments import Option, Subcommand
 from koordsched.cli import COMMANDS, main
 from koordsched.completion import script
 from koordsched.config.flags import FLAGS
 
 SMALL = [
-    Command("", "Serve", (Option(("--config",), "the file", "FILE"),)),
-    Command(
+    Subcommand("", "Serve", (Option(("--config",), "the file", "FILE"),)),
+    Subcommand(
         "run",
         "Run what's there",
         (
@@ -25,7 +25,7 @@ SMALL = [
         ),
         files=True,
     ),
-    Command("shell", "Choose", words=("bash", "zsh")),
+    Subcommand("shell", "Choose", words=("bash", "zsh")),
 ]
 
 

@@ -83,6 +83,6 @@ def test_differences_are_lines_in_colours_on_a_terminal_that_wants_them(
         assert lines == ["FAIL fails: steps[0].expect: within 1s: bound: expected 1 pods, seen 0", "PASS passes", "1 passed, 1 failed"]
 
 
-def test_a_difference_of_no_object_is_told_without_one() -> None:
+def test_a_difference_of_no_object_is_stated_without_one() -> None:
     assert str(Mismatch("", "the cluster to answer", "no answer")) == "expected the cluster to answer, seen no answer"
     assert str(Mismatch("default/a", "on n1", "not bound")) == "default/a: expected on n1, seen not bound"

@@ -49,11 +49,8 @@ def read_source(source: InputSource, configs: Sequence[SchedulerConfiguration], 
 
     kinds = {asked: None for config in configs for asked in looked_at(config)}
     with shown_work(err, "objects read from the cluster") as report:
-        snapshot = read_cluster(
-            ClusterAccess(source.kubeconfig, source.context, source.namespaces),
-            [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))],
-            report,
-        )
+        access = ClusterAccess(source.kubeconfig, source.context, source.namespaces)
+        snapshot = read_cluster(access, [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report)
     return ReadInput([*without(snapshot.documents, files), *files], snapshot.notes, snapshot.namespace)
 
 

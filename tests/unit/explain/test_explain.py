@@ -236,3 +236,34 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytes
         assert run_explain(options, out, err) == 0
         assert [text in err.getvalue() for text in ("reading the files", "trying what would let it run")] == [shown, shown]
         assert out.getvalue().startswith("Pod default/web is pending.")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "place"),
+    [
+        ("apps/v1", "Deployment", ("template",)),
+        ("batch/v1", "CronJob", ("jobTemplate", "spec", "template")),
+        ("x.io/v1", "Rollout", ("template",)),
+    ],
+)
+def test_a_dry_run_explains_a_pod_of_a_template_where_there_is_no_pod(
+    file: Path, tmp_path: Path, api_version: str, kind: str, place: tuple[str, ...]
+) -> None:
+    template: Json = {"metadata": {"labels": {"app": "shop"}}, "spec": pod("", {"cpu": "9"})["spec"]}
+    for key in reversed(place):
+        template = {key: template}
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "shop"}, "spec": template}
+    (tmp_path / "shop.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [body]}))
+    code, out, err = run(file=str(tmp_path / "shop.json"), inputs=(str(file),), namespace="team", changes=False)
+    assert code == 0
+    assert out.startswith("Pod team/shop is pending.\n  0/3 nodes are available: 1 Insufficient cpu")
+    assert err == f"note: {tmp_path}/shop.json: document 1: items[0]: explained is one pod of this template\n"
+
+
+def test_a_dry_run_of_a_file_without_pods_is_a_mistake(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "node.json").write_text(json.dumps(node("n9")))
+    assert run(file=str(tmp_path / "node.json"), inputs=(str(file),)) == (
+        1,
+        "",
+        f"{tmp_path}/node.json: no pending pod and no pod template in it\n",
+    )

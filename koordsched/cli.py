@@ -42,6 +42,15 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
 """
+PLUGIN_USAGE = """kubectl koordsched: what Koordinator's scheduler would do in the cluster that kubectl looks at, which is only read
+
+  kubectl koordsched explain POD [-n NAMESPACE]  say why a pod is pending and which smallest change lets it run
+  kubectl koordsched explain -f FILE             the same of a pod, or of a Deployment or the like, that is not there yet
+  kubectl koordsched simulate [FILE...]          schedule all that is pending there, and the files' pods, in memory, and say what happens
+  kubectl koordsched test, validate, ...         the other commands of koord-scheduler
+
+COMMAND --help says more.
+"""
 VALIDATE_USAGE = """koord-scheduler validate --config FILE [FLAGS]: check a KubeSchedulerConfiguration, without a cluster
 koord-scheduler validate --objects FILE...: check manifests, without a cluster (validate --objects --help says more)
 
@@ -305,8 +314,11 @@ def kubectl_plugin() -> int:
     """Run as `kubectl koordsched COMMAND`: `explain` and `simulate` look at the cluster that kubectl looks at."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] not in COMMANDS:
-        print(*_meant_command(arguments), USAGE, sep="\n", file=sys.stderr)
+        print(*_meant_command(arguments), PLUGIN_USAGE, sep="\n", end="", file=sys.stderr)
         return 2
+    if arguments[0] in {"help", "--help", "-h"}:
+        print(PLUGIN_USAGE, end="")
+        return 0
     named = {word.partition("=")[0] for word in arguments}
     if arguments[0] in {"explain", "simulate"} and not named & {"--kubeconfig", "--trace", "--help", "-h"}:
         arguments[1:1] = ["--kubeconfig", os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")]

@@ -26,6 +26,7 @@ from koordsched.simulate.workload import PodArrival, Workload
 if TYPE_CHECKING:
     from typing import TextIO
 
+FROM_TEMPLATES = "; -f FILE explains a pod that is not there yet, also one of a Deployment or the like"
 DRY_RUN_SECONDS = 5.0
 """Virtual seconds after which the pods of a dry run are submitted: all others have had their attempt."""
 
@@ -92,7 +93,7 @@ def _named(name: str, namespace: str, workload: Workload) -> str:
     if key in pods:
         return key
     near = get_close_matches(key, pods, n=1) or [pod for pod in pods if pod.partition("/")[2] == key.partition("/")[2]][:1]
-    raise InputError(f"the input has no pod {key}" + (f"; did you mean {near[0]}?" if near else f", of {len(pods)} pods"))
+    raise InputError(f"the input has no pod {key}" + (f"; did you mean {near[0]}?" if near else f", of {len(pods)} pods{FROM_TEMPLATES}"))
 
 
 def _submitted(file: str, namespace: str, workload: Workload, profiles: list[str]) -> str:

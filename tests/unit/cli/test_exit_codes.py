@@ -101,8 +101,14 @@ def test_the_plugin_of_kubectl_serves_nothing(
     monkeypatch.setattr("sys.argv", ["kubectl-koordsched", *arguments])
     assert kubectl_plugin() == 2
     said = capsys.readouterr().err
-    assert "koord-scheduler explain POD" in said
+    assert "kubectl koordsched explain POD" in said
     assert ("did you mean koord-scheduler explain?" in said) is (arguments == ["explian"])
+
+
+def test_the_plugin_of_kubectl_has_a_help_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["kubectl-koordsched", "--help"])
+    assert kubectl_plugin() == 0
+    assert capsys.readouterr().out.startswith("kubectl koordsched: what Koordinator's scheduler would do in the cluster")
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,9 @@ def test_only_one_node_is_shown(file: Path) -> None:
     [
         ({"pod": "wep"}, "the input has no pod default/wep; did you mean default/web?\n"),
         (
-            {"pod": "zzz"},
-            "the input has no pod default/zzz, of 2 pods; -f FILE explains a pod that is not there yet, also one of a Deployment or the like\n",
+            {"pod": "qqqqqqqqqqqqqqqqqq"},
+            "the input has no pod default/qqqqqqqqqqqqqqqqqq, of 2 pods; -f FILE explains a pod that is not there yet, "
+            "also one of a Deployment or the like\n",
         ),
         ({"pod": "web", "node": "n9"}, "the input has no node n9\n"),
         ({"pod": "web", "config": "/no/such/file"}, "/no/such/file: document 1: (root): cannot be read: No such file or directory\n"),

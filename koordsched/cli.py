@@ -126,7 +126,7 @@ def _simulate(arguments: list[str]) -> int:
     tools = tooling()
     parser = _simulate_parser(tools)
     parsed = parser.parse_args(arguments[1:])
-    if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
+    if parsed.trace and (parsed.inputs or parsed.kubeconfig or not parsed.nodes or not parsed.pods):
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
     if not parsed.trace and (not (parsed.inputs or parsed.kubeconfig) or parsed.nodes or parsed.pods):
         parser.error("name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE")

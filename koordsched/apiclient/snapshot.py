@@ -89,8 +89,9 @@ class Reader:
         self._partly: list[Kind] = []
 
     async def read(self, asked: Sequence[Asked]) -> Snapshot:
-        """Read all kinds, in any order, and put them together in the order asked for. ClusterError."""
-        lists = await asyncio.gather(*(self._of_kind(each) for each in asked))
+        """Read what nothing can be said without, one after the other, then the other kinds, several at once. ClusterError."""
+        lists = [await self._of_kind(each) for each in asked if each.kind in REQUIRED]
+        lists += await asyncio.gather(*(self._of_kind(each) for each in asked if each.kind not in REQUIRED))
         documents = [document for of_kind in lists for document in of_kind]
         return Snapshot(documents, list(self._notes()))
 

@@ -106,6 +106,13 @@ async def test_what_may_be_read_in_some_namespaces_only_is_read_there() -> None:
     assert found.notes == ["note: these kinds may be read in namespace a, b only, taken as none elsewhere: pods"]
 
 
+async def test_nothing_else_is_asked_for_when_nodes_may_not_be_read() -> None:
+    server = PagedServer({}, (NODES, PODS), {"/api/v1": ["nodes", "pods"]})
+    with pytest.raises(Forbidden, match="/api/v1/nodes is forbidden"):
+        await read(server, NODE, POD, SERVICE)
+    assert server.asked == [f"GET {NODES}?limit=500", "GET /api/v1"]
+
+
 @pytest.mark.parametrize("namespaces", [(), ("a",)])
 async def test_without_pods_nothing_can_be_said(namespaces: tuple[str, ...]) -> None:
     server = PagedServer({NODES: []}, (PODS, "/api/v1/namespaces/a/pods"), {"/api/v1": ["pods"]})

@@ -1,4 +1,6 @@
-"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, version.
+"""The entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, and small ones.
+
+`kubectl koordsched` is the same, for the cluster that kubectl looks at.
 
 Only what a command needs is imported, inside its function: `simulate` on a trace must not pay for what only serving uses. A user's mistake
 ends in lines on stderr and an exit code, never in a traceback.
@@ -11,10 +13,11 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from koordsched import __version__
+from koordsched.arguments import Option, Parser, Subcommand, command_of, nearest
 from koordsched.frozen import frozen
 from koordsched.log import be_quiet
 
@@ -24,18 +27,29 @@ if TYPE_CHECKING:
     from koordsched.scenario.live.limits import BackendLimits
     from koordsched.scheduler.scheduler import Scheduler
 
+PROGRAM = "koord-scheduler"
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
 
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
-  koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run, without a cluster
+  koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run; of a live cluster: --kubeconfig FILE
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
   koord-scheduler validate --objects FILE...      check quotas and other manifests, and name every mistake in them
+  koord-scheduler completion SHELL  print what makes bash, zsh or fish complete all of this
   koord-scheduler version           print the version
 
 COMMAND --help says more. Write the effective configuration of FLAGS to F and exit: --write-config-to F
+"""
+PLUGIN_USAGE = """kubectl koordsched: what Koordinator's scheduler would do in the cluster that kubectl looks at, which is only read
+
+  kubectl koordsched explain POD [-n NAMESPACE]  say why a pod is pending and which smallest change lets it run
+  kubectl koordsched explain -f FILE             the same of a pod, or of a Deployment or the like, that is not there yet
+  kubectl koordsched simulate [FILE...]          schedule all that is pending there, and the files' pods, in memory, and say what happens
+  kubectl koordsched test, validate, ...         the other commands of koord-scheduler
+
+COMMAND --help says more.
 """
 VALIDATE_USAGE = """koord-scheduler validate --config FILE [FLAGS]: check a KubeSchedulerConfiguration, without a cluster
 koord-scheduler validate --objects FILE...: check manifests, without a cluster (validate --objects --help says more)
@@ -82,13 +96,20 @@ def _serve(arguments: list[str]) -> int:
             write_config(config, flags.write_config_to)
             return 0
     except (FlagError, ConfigError) as mistake:
-        print(*mistake.errors, sep="\n", file=sys.stderr)
+        print(*mistake.errors, *_meant_command(arguments), sep="\n", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, _leave)
     with frozen():
         from koordsched.serve.command import Start, run_serve  # noqa: PLC0415
 
     return run_serve(Start(flags, config, doubts))
+
+
+def _meant_command(arguments: Sequence[str]) -> Iterator[str]:
+    """Say which command the first word was probably meant to be."""
+    word = next(iter(arguments), "-")
+    if not word.startswith("-") and (meant := nearest(word, [name for name in COMMANDS if not name.startswith("-")])):
+        yield f"{word} is no command; did you mean koord-scheduler {meant}?"
 
 
 def _leave(*_: object) -> NoReturn:
@@ -105,17 +126,18 @@ def _simulate(arguments: list[str]) -> int:
     tools = tooling()
     parser = _simulate_parser(tools)
     parsed = parser.parse_args(arguments[1:])
-    if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
+    if parsed.trace and (parsed.inputs or parsed.kubeconfig or not parsed.nodes or not parsed.pods):
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
-    if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
-        parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
+    if not parsed.trace and (not (parsed.inputs or parsed.kubeconfig) or parsed.nodes or parsed.pods):
+        parser.error("name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE")
+    _check_cluster(parser, parsed)
     if parsed.inflate is not None and (not parsed.trace or parsed.order):
         parser.error("--inflate draws the pods of a --trace, and has them come in the order in which it drew them: no --order")
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
     options = SimulateOptions(
-        **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained")}},
+        **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained", "namespaces")}},
         node_options=tuple((option, value) for option, value in node_options if value is not None),
         shown_pods=shown_pods,
     )
@@ -133,13 +155,16 @@ def _explain(arguments: list[str]) -> int:
     pod = names.pop(0) if parsed.file is None and names else ""
     if parsed.file is None and not pod:
         parser.error("name a pod, or hand one in by -f FILE")
-    if not names:
-        parser.error("name the files of the cluster: manifests, or what kubectl get -o yaml writes")
+    if not names and parsed.kubeconfig is None:
+        parser.error("name the files of the cluster (manifests, or what kubectl get -o yaml writes), or a live one by --kubeconfig FILE")
+    _check_cluster(parser, parsed)
     options = ExplainOptions(
         pod=pod,
         namespace=parsed.namespace,
         file=parsed.file,
         inputs=tuple(names),
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
         node=parsed.node,
         config=parsed.config,
         output=parsed.output,
@@ -147,6 +172,11 @@ def _explain(arguments: list[str]) -> int:
         changes=not parsed.no_changes,
     )
     return run_explain(options, sys.stdout, sys.stderr)
+
+
+def _check_cluster(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    if parsed.context is not None and parsed.kubeconfig is None:
+        parser.error("--context needs --kubeconfig FILE")
 
 
 def _test(arguments: list[str]) -> int:
@@ -162,7 +192,15 @@ def _test(arguments: list[str]) -> int:
         backend, limits = _embedded_backend(parsed)
     else:
         backend, limits = _live_backend(parser, parsed)
-    options = ScenarioOptions(paths=tuple(parsed.paths), config=parsed.config, only=parsed.only, limits=limits, slack=parsed.slack)
+    options = ScenarioOptions(
+        paths=tuple(parsed.paths),
+        config=parsed.config,
+        only=parsed.only,
+        limits=limits,
+        slack=parsed.slack,
+        junit=parsed.junit,
+        update=parsed.update,
+    )
     return run_tests(options, backend, sys.stdout, sys.stderr)
 
 
@@ -237,6 +275,56 @@ def _validate_objects(arguments: list[str]) -> int:
     return run_validate(options, sys.stdout, sys.stderr)
 
 
+def _completion(arguments: list[str]) -> int:
+    from koordsched.completion import script  # noqa: PLC0415
+
+    be_quiet()
+    shell = _completion_parser().parse_args(arguments[1:]).shell
+    print(script(shell, PROGRAM, [_serving(), *_subcommands()]), end="")
+    return 0
+
+
+def _subcommands() -> Iterator[Subcommand]:
+    """Yield what each command offers, for completion."""
+    from koordsched.plugins import tooling  # noqa: PLC0415
+
+    yield command_of("simulate", _simulate_parser(tooling()))
+    yield command_of("explain", _explain_parser())
+    yield command_of("test", _test_parser())
+    validate = command_of("validate", _validate_parser(str))
+    own = {name for option in validate.options for name in option.names}
+    flags = (option for option in _serving().options if not own.intersection(option.names))
+    yield validate._replace(options=(*validate.options, *flags))
+    yield command_of("completion", _completion_parser())
+    yield Subcommand("version", "Print the version")
+    yield Subcommand("help", "Print what there is")
+
+
+def _serving() -> Subcommand:
+    """Return what the scheduler itself takes: its flags."""
+    from koordsched.config.flag_help import TOPICS  # noqa: PLC0415
+    from koordsched.config.flags import takes_file, takes_value  # noqa: PLC0415
+
+    helps = {name: text for topic in TOPICS.values() for name, text in topic.items()}
+    values = {name: "FILE" if takes_file(name) else "VALUE" if takes_value(name) else "" for name in helps}
+    return Subcommand("", "Schedule a cluster", tuple(Option((f"--{name}",), helps[name], values[name]) for name in sorted(helps)))
+
+
+def kubectl_plugin() -> int:
+    """Run as `kubectl koordsched COMMAND`: `explain` and `simulate` look at the cluster that kubectl looks at."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] not in COMMANDS:
+        print(*_meant_command(arguments), PLUGIN_USAGE, sep="\n", end="", file=sys.stderr)
+        return 2
+    if arguments[0] in {"help", "--help", "-h"}:
+        print(PLUGIN_USAGE, end="")
+        return 0
+    named = {word.partition("=")[0] for word in arguments}
+    if arguments[0] in {"explain", "simulate"} and not named & {"--kubeconfig", "--trace", "--help", "-h"}:
+        arguments[1:1] = ["--kubeconfig", os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")]
+    return main(arguments)
+
+
 def _version(_arguments: list[str]) -> int:
     print(f"koord-scheduler {__version__}")
     return 0
@@ -254,6 +342,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "explain": _explain,
     "test": _test,
     "validate": _validate,
+    "completion": _completion,
     "version": _version,
     "--version": _version,
     "help": _help,
@@ -265,7 +354,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
     from koordsched.simulate.node_changes import AddedNodes  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler simulate",
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
@@ -316,23 +405,42 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
             parser.add_argument(option.flag, dest=option.flag, metavar=option.metavar, type=_stating(option.parse), help=option.help)
         for report in each.reports:
             parser.add_argument(report.flag, dest=report.flag, metavar="N", type=_count, default=10, help=report.help)
+    _add_cluster(parser)
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        dest="namespaces",
+        metavar="NAMESPACE",
+        action="append",
+        default=[],
+        help="submit only the pods of this namespace; those that run elsewhere take their room all the same (may be repeated)",
+    )
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
     return parser
 
 
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="read the live cluster of this file, without writing anything; files come on top of it"
+    )
+    parser.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its current one)")
+
+
 def _explain_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler explain",
-        usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...",
+        usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...\n"
+        "       koord-scheduler explain [OPTIONS] POD --kubeconfig FILE",
         description="Say why a pod of a cluster is pending, or where it would go, and which smallest change lets it run. The cluster is "
-        "that of the files; every change is tried on a copy of it by the real scheduler before it is said. Nothing is written.",
+        "that of the files, or a live one; every change is tried on a copy by the real scheduler before it is said. Nothing is written.",
         epilog="Exit codes: 0 the pod is explained, 1 an input cannot be read or has no such pod, 2 a wrong command line.",
     )
     parser.add_argument(
         "names", metavar="POD FILE", nargs="*", help="a pod (NAME or NAMESPACE/NAME), then YAML or JSON files, directories, or -"
     )
-    parser.add_argument("-n", "--namespace", default="default", help="of the pod (default default)")
+    _add_cluster(parser)
+    parser.add_argument("-n", "--namespace", help="of the pod (default: that of the kubeconfig's context, else default)")
     parser.add_argument("-f", "--file", metavar="FILE", help="explain the first pod of this file, as if it were submitted now (a dry run)")
     parser.add_argument("--node", metavar="NODE", help="only what concerns this node")
     parser.add_argument("--no-changes", action="store_true", help="do not look for changes that let it run")
@@ -343,12 +451,16 @@ def _explain_parser() -> argparse.ArgumentParser:
 
 
 def _test_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler test", description="Run scheduling scenarios on an embedded cluster in virtual time, or on a real one."
     )
     parser.add_argument("paths", metavar="SCENARIO", nargs="+", help="YAML files, or directories of them; - is standard input")
     parser.add_argument("--config", metavar="FILE", help="configuration of scenarios that bring none (default: the one Koordinator ships)")
     parser.add_argument("-k", dest="only", metavar="TEXT", default="", help="run only scenarios whose name contains TEXT")
+    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML, too")
+    parser.add_argument(
+        "--update", action="store_true", help="correct expectations that do not hold: write what was seen into the scenario files"
+    )
     parser.add_argument("--kubeconfig", metavar="FILE", help="play them on this cluster, with the scheduler that serves it")
     parser.add_argument(
         "--scheduler-command",
@@ -374,8 +486,18 @@ def _test_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _completion_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "koord-scheduler completion",
+        description="Print the script that makes a shell complete commands and options. "
+        "For now: source <(koord-scheduler completion bash); for ever: put the output where the shell looks for completions.",
+    )
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="for which shell")
+    return parser
+
+
 def _validate_parser(gates: Callable[[str], Any]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "koord-scheduler validate",
         description="Check manifests without a cluster: what an API server or Koordinator's webhooks would refuse of quotas, profiles and "
         "pods, and what the scheduler could not use of other objects. One line a problem, with file, object, field and value.",

@@ -24,7 +24,7 @@ from support.controlplane.credentials import ADMIN
 from support.controlplane.plane import ControlPlane
 from support.served import Served, command, write_config
 
-from koordsched.scenario.live.client import Client
+from koordsched.apiclient.client import Client
 from koordsched.scenario.live.process import free_port
 from serving_load.client import ESTABLISHED, Outcome
 from serving_load.probed import Lags

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from koordsched.scenario.live.client import Client
+from koordsched.apiclient.client import Client
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

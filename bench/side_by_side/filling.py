@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koordsched.apiclient.client import Client
 from koordsched.cluster.apiserver import ApiServer, RawRequest
-from koordsched.scenario.live.client import Client
 
 if TYPE_CHECKING:
     from side_by_side.workload import Item

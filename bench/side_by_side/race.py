@@ -22,9 +22,9 @@ from support.controlplane.commands import Options
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process, Usage
 
+from koordsched.apiclient.client import Client
 from koordsched.clock import RealClock
 from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, connect
-from koordsched.scenario.live.client import Client
 from side_by_side import workload
 from side_by_side.bindings import BoundWatch
 from side_by_side.competitors import Competitor, Entrant

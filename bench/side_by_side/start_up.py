@@ -21,7 +21,7 @@ from rich.table import Table
 from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
 from support.controlplane.processes import StartFailed
 
-from koordsched.scenario.live.client import Client
+from koordsched.apiclient.client import Client
 from side_by_side.__main__ import TABLE_WIDTH, compile_packages, one_run, positive, say
 from side_by_side.competitors import KUBE_SCHEDULER, ours
 from side_by_side.figures import Figures

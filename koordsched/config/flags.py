@@ -166,6 +166,16 @@ class _Line:
         self.given.add(name)
 
 
+def takes_value(name: str) -> bool:
+    """Return whether a value must follow the flag."""
+    return not _stands_alone(name)
+
+
+def takes_file(name: str) -> bool:
+    """Return whether the value is a path."""
+    return FLAGS[name].type is str and name.endswith(("config", "file", "-to", "-dir", "-manifest"))
+
+
 def _stands_alone(name: str) -> bool:
     return FLAGS[name].type is bool or name == "version"
 

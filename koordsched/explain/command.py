@@ -15,25 +15,32 @@ from koordsched.explain.cluster import PodQuestion, UnknownPod, explain
 from koordsched.explain.explanation import only_node
 from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
-from koordsched.manifests.documents import InputError, expand
+from koordsched.manifests.documents import InputDocument, InputError, expand
+from koordsched.manifests.objects import flatten
+from koordsched.manifests.templates import pod_of_template
 from koordsched.plugins import installed_catalogue
-from koordsched.simulate.manifests import load_manifests
+from koordsched.simulate.live import InputSource, read_source, shown_work
+from koordsched.simulate.manifests import read_files, workload_of
 from koordsched.simulate.workload import PodArrival, Workload
 
 if TYPE_CHECKING:
     from typing import TextIO
 
+FROM_TEMPLATES = "; -f FILE explains a pod that is not there yet, also one of a Deployment or the like"
 DRY_RUN_SECONDS = 5.0
 """Virtual seconds after which the pods of a dry run are submitted: all others have had their attempt."""
 
 
 class ExplainOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. pod: NAME or NAMESPACE/NAME, "" for the first pod of `file`."""
+    """What the command line asks for. pod: NAME or NAMESPACE/NAME, "" for the first pod of `file`. namespace: None for that of the
+    kubeconfig's context, else default. Either `inputs` (files) or `kubeconfig`, or both."""
 
     pod: str = ""
-    namespace: str = "default"
+    namespace: str | None = None
     file: str | None = None
     inputs: tuple[str, ...] = ()
+    kubeconfig: str | None = None
+    context: str | None = None
     node: str | None = None
     config: str | None = None
     output: str = "table"
@@ -46,13 +53,21 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
     try:
         config = load_config(options.config, Environment(installed=installed_catalogue)) if options.config else default_config()
         profiles = [profile.scheduler_name for profile in config.profiles]
-        workload = load_manifests(expand(list(options.inputs)), profiles)
-        pod = _submitted(options, workload, profiles) if options.file is not None else _named(options, workload)
+        namespaces = () if options.namespace is None else (options.namespace,)
+        found = read_source(InputSource(options.inputs, options.kubeconfig, options.context, namespaces), [config], err)
+        workload = workload_of(found.documents, profiles, found.notes)
+        namespace = options.namespace or found.namespace or "default"
+        pod = (
+            _submitted(options.file, namespace, workload, profiles)
+            if options.file is not None
+            else _named(options.pod, namespace, workload)
+        )
         _check_node(options.node, workload)
         question = PodQuestion(
             pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None
         )
-        found = explain(question)
+        with shown_work(err, "trying what would let it run" if question.changes else "scheduling"):
+            explanation = explain(question)
     except ConfigError as mistake:
         print(*mistake.errors, sep="\n", file=err)
         return 1
@@ -65,32 +80,40 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
     for line in (*workload.notes, *(rejection.line for rejection in workload.rejected)):
         print(line, file=err)
     if options.node is not None:
-        found = only_node(found, options.node)
-    out.write(json_body(found).decode() if options.output == "json" else text(found, tried=question.changes))
+        explanation = only_node(explanation, options.node)
+    out.write(json_body(explanation).decode() if options.output == "json" else text(explanation, tried=question.changes))
     return 0
 
 
-def _named(options: ExplainOptions, workload: Workload) -> str:
+def _named(name: str, namespace: str, workload: Workload) -> str:
     """Return the key of the pod that is named. InputError: there is none."""
-    key = options.pod if "/" in options.pod else f"{options.namespace}/{options.pod}"
+    key = name if "/" in name else f"{namespace}/{name}"
     pods = [arrival.manifest.key for arrival in workload.arrivals]
     pods += [manifest.key for manifest in workload.existing if manifest.kind is POD]
     if key in pods:
         return key
     near = get_close_matches(key, pods, n=1) or [pod for pod in pods if pod.partition("/")[2] == key.partition("/")[2]][:1]
-    raise InputError(f"the input has no pod {key}" + (f"; did you mean {near[0]}?" if near else f", of {len(pods)} pods"))
+    raise InputError(f"the input has no pod {key}" + (f"; did you mean {near[0]}?" if near else f", of {len(pods)} pods{FROM_TEMPLATES}"))
 
 
-def _submitted(options: ExplainOptions, workload: Workload, profiles: list[str]) -> str:
-    """Add the objects of a dry run, and return the key of the pod that it is about. InputError."""
-    assert options.file is not None
-    added = load_manifests(expand([options.file]), profiles)
+def _submitted(file: str, namespace: str, workload: Workload, profiles: list[str]) -> str:
+    """Add the objects of a dry run in place of those of their names, and return the key of the pod that it is about.
+
+    namespace: of objects that name none. Where the file has no pod, it is one of its first pod template. InputError: it has neither.
+    """
+    documents = read_files(expand([file]))
+    added = workload_of(documents, profiles, namespace=namespace)
     if not added.arrivals:
-        raise InputError(f"{options.file}: no pending pod in it")
-    workload.existing += added.existing
+        templates = ((origin, body) for document in documents for origin, body in flatten(document.origin, document.value))
+        pods = [InputDocument(origin, 0, pod) for origin, body in templates if (pod := pod_of_template(body)) is not None]
+        added.arrivals = workload_of(pods[:1], profiles, namespace=namespace).arrivals
+        if not added.arrivals:
+            raise InputError(f"{file}: no pending pod and no pod template in it")
+        workload.notes.append(f"note: {pods[0].origin}: explained is one pod of this template")
+    there = {manifest.ref for manifest in (*added.existing, *(arrival.manifest for arrival in added.arrivals))}
+    workload.existing = [manifest for manifest in workload.existing if manifest.ref not in there] + added.existing
+    workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.ref not in there]
     workload.rejected += added.rejected
-    there = {arrival.manifest.key for arrival in added.arrivals}
-    workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.key not in there]
     workload.arrivals += [PodArrival(arrival.manifest, at=DRY_RUN_SECONDS) for arrival in added.arrivals]
     return added.arrivals[0].manifest.key
 

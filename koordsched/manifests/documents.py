@@ -30,7 +30,7 @@ class InputError(Exception):
 
 
 class InputDocument(msgspec.Struct, frozen=True):
-    """One document of a file; `number` counts from 1, empty ones included."""
+    """One document of a file; `number` counts from 1, empty ones included. 0: of what is no file, but an answer with one list."""
 
     file: str
     number: int
@@ -38,7 +38,7 @@ class InputDocument(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        return f"{self.file}: document {self.number}"
+        return f"{self.file}: document {self.number}" if self.number else self.file
 
 
 def expand(paths: list[str]) -> list[str]:

@@ -66,8 +66,8 @@ def flatten(origin: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from flatten(f"{origin}: items[{index}]", {**typed, **item} if isinstance(item, dict) else item)
 
 
-def recognise(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejection | None:
-    """Recognise an object; None: of a kind that scheduling does not know, counted in `unknown`."""
+def recognise(origin: str, body: Any, unknown: Counter[str], namespace: str = "default") -> Manifest | Rejection | None:
+    """Recognise an object; None: of a kind that scheduling does not know, counted in `unknown`. namespace: of what names none."""
     if not isinstance(body, dict):
         return Rejection(origin, "", f"(root): {_shown(body)}: expected an object")
     for field in ("apiVersion", "kind"):
@@ -79,13 +79,13 @@ def recognise(origin: str, body: Any, unknown: Counter[str]) -> Manifest | Rejec
         why = f"; what is read is {meant.kind} ({meant.api_version})" if meant else ", which scheduling does not look at"
         unknown[f"{body['kind']} ({body['apiVersion']}){why}"] += 1
         return None
-    metadata = _metadata(kind, body.get("metadata"))
+    metadata = _metadata(kind, body.get("metadata"), namespace)
     if isinstance(metadata, str):
         return Rejection(origin, kind.kind, metadata)
     return Manifest(origin, kind, {**body, "apiVersion": kind.api_version, "metadata": metadata})
 
 
-def _metadata(kind: Kind, metadata: Any) -> dict[str, Any] | str:
+def _metadata(kind: Kind, metadata: Any, default: str) -> dict[str, Any] | str:
     """Fill in the namespace and leave out what is another API server's own; a text says why there is nothing to call the object by."""
     if not isinstance(metadata, dict):
         return f"metadata: {_shown(metadata)}: expected an object"
@@ -94,7 +94,7 @@ def _metadata(kind: Kind, metadata: Any) -> dict[str, Any] | str:
     kept = {key: value for key, value in metadata.items() if key not in ELSEWHERE}
     if not kind.namespaced:
         return kept
-    namespace = metadata.get("namespace") or "default"
+    namespace = metadata.get("namespace") or default
     if not isinstance(namespace, str):
         return f"metadata.namespace: {_shown(namespace)}: expected a text"
     return {**kept, "namespace": namespace}

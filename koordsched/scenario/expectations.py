@@ -25,14 +25,14 @@ EXCLUSIVE = tuple(resource for each in tooling() for resource in each.exclusive)
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """One thing that does not hold."""
+    """One thing that does not hold. subject: of what; "" of the cluster."""
 
     subject: str
     expected: str
     seen: str
 
     def __str__(self) -> str:
-        return f"{self.subject}: expected {self.expected}, seen {self.seen}"
+        return f"{self.subject}: expected {self.expected}, seen {self.seen}".removeprefix(": ")
 
 
 def differences(seen: Seen, expect: Expect) -> list[Mismatch]:
@@ -61,10 +61,15 @@ def check_counts(seen: Seen, expect: Expect) -> Iterator[Mismatch]:
     for key, rule, bound in (("bound", expect.bound, True), ("pending", expect.pending, False)):
         if rule is None:
             continue
-        counted = [name for name, pod in seen.pods.items() if _selected(pod, rule) and bool(node_of(pod)) is bound]
+        counted = counted_pods(seen, rule, bound=bound)
         if len(counted) != rule.count:
             examples = f" ({', '.join(counted[:EXAMPLES])}{', ...' if len(counted) > EXAMPLES else ''})" if counted else ""
             yield Mismatch(key, f"{rule.count} pods", f"{len(counted)}{examples}")
+
+
+def counted_pods(seen: Seen, rule: CountRule, *, bound: bool) -> list[str]:
+    """Return the pods that carry the rule's labels and have a node, or have none."""
+    return [name for name, pod in seen.pods.items() if _selected(pod, rule) and bool(node_of(pod)) is bound]
 
 
 def check_same_node(seen: Seen, expect: Expect) -> Iterator[Mismatch]:

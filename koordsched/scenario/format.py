@@ -93,6 +93,7 @@ def read_scenario(reader: StrictReader, document: InputDocument) -> Scenario:
     steps = reader.list_(fields.get("steps", []), "steps")
     return Scenario(
         origin=document.origin,
+        body=document.value,
         name=name,
         why=why,
         config=config,

@@ -138,12 +138,14 @@ class Step(Model):
 
 
 class Scenario(Model):
-    """One scenario. `config`: its own one, complete, and `document` as it was given; None: the caller's.
+    """One scenario. `body`: the document that it was read from. `config`: its own one, complete, and `document` as it was given; None: the
+    caller's.
 
     `differs` says on which other schedulers (KNOWN_SCHEDULERS) it does not hold, and why.
     """
 
     origin: str
+    body: Any
     name: str
     why: str
     config: SchedulerConfiguration | None

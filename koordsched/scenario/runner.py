@@ -16,20 +16,27 @@ from koordsched.cluster.port import AlreadyExists, ClusterError, Ref
 from koordsched.config.loading import Launch
 from koordsched.framework.handle import SettingsError
 from koordsched.scenario.cluster import Backend, BackendError, ScenarioCluster, named
-from koordsched.scenario.expectations import differences
+from koordsched.scenario.expectations import Mismatch, differences
 from koordsched.scenario.model import Create, Delete, Expect, InitialObjects, PatchObjects, Restart, Scenario, Step, Wait
 from koordsched.scenario.objects import ALWAYS_THERE, expand, with_now
-from koordsched.scenario.observation import look
+from koordsched.scenario.observation import Seen, look
+from koordsched.scenario.updating import Correction, Corrector
 
 POLL_SECONDS = 0.1
 
 
 class ScenarioFailed(Exception):
-    """A scenario did not go as it says. details: lines that help to find out why, such as the end of the scheduler's log."""
+    """A scenario did not go as it says.
 
-    def __init__(self, text: str, details: Sequence[str] = ()) -> None:
-        super().__init__(text)
+    details: lines that help to find out why, such as the end of the scheduler's log. differences: what does not hold, where it is that; the
+    text without them is `where`.
+    """
+
+    def __init__(self, text: str, details: Sequence[str] = (), differences: Sequence[Mismatch] = ()) -> None:
+        super().__init__(f"{text}: {'; '.join(map(str, differences))}" if differences else text)
+        self.where = text
         self.details = tuple(details)
+        self.differences = tuple(differences)
 
 
 class PlannedScenario(msgspec.Struct, frozen=True):
@@ -45,39 +52,50 @@ class PlannedScenario(msgspec.Struct, frozen=True):
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
-    """How a scenario ended; it passed unless `failure` or `skipped` says otherwise."""
+    """How a scenario ended; it passed unless `failure`, `skipped` or `corrections` says otherwise."""
 
     name: str
     failure: str = ""
     skipped: str = ""
     details: tuple[str, ...] = ()  # of the failure
+    where: str = ""  # the failure without
+    differences: tuple[Mismatch, ...] = ()
+    corrections: tuple[Correction, ...] = ()  # with which it passes (`test --update`)
+    origin: str = ""  # where the scenario stands
 
     @property
     def line(self) -> str:
         """Return the result as one line of the report (scenarios.md)."""
         if self.skipped:
             return f"SKIP {self.name}: {self.skipped}"
+        if self.corrections and not self.failure:
+            return f"UPDATE {self.name}: {'; '.join(map(str, self.corrections))}"
         return f"FAIL {self.name}: {' '.join(self.failure.split())}" if self.failure else f"PASS {self.name}"
 
 
-def run_scenarios(plans: Iterable[PlannedScenario], backend: Backend, report: Callable[[ScenarioResult], None]) -> list[ScenarioResult]:
-    """Run the scenarios in order; call `report` with each result. BackendError."""
+def run_scenarios(
+    plans: Iterable[PlannedScenario], backend: Backend, report: Callable[[ScenarioResult], None], *, update: bool = False
+) -> list[ScenarioResult]:
+    """Run the scenarios in order; call `report` with each result. update: what an expectation does not say as it is, is corrected.
+
+    BackendError.
+    """
     results = []
     for plan in plans:
-        result = run_scenario(plan, backend)
+        result = run_scenario(plan, backend, Corrector(plan.scenario.body) if update else None)
         report(result)
         results.append(result)
     return results
 
 
-def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
+def run_scenario(plan: PlannedScenario, backend: Backend, corrector: Corrector | None = None) -> ScenarioResult:
     """Run one scenario. BackendError."""
     scenario, launch = plan.scenario, plan.launch
     if plan.skip:
-        return ScenarioResult(scenario.name, skipped=plan.skip)
+        return ScenarioResult(scenario.name, skipped=plan.skip, origin=scenario.origin)
 
     async def script(cluster: ScenarioCluster) -> None:
-        runner = StepRunner(cluster, launch.config.profiles[0].scheduler_name, plan.slack)
+        runner = StepRunner(cluster, launch.config.profiles[0].scheduler_name, plan.slack, corrector)
         await runner.create(scenario.given)
         await runner.start()
         for step in scenario.steps:
@@ -86,23 +104,33 @@ def run_scenario(plan: PlannedScenario, backend: Backend) -> ScenarioResult:
     try:
         backend.run(launch, script)
     except ScenarioFailed as failure:
-        return ScenarioResult(scenario.name, str(failure), details=failure.details)
+        return ScenarioResult(
+            scenario.name,
+            str(failure),
+            details=failure.details,
+            where=failure.where,
+            differences=failure.differences,
+            corrections=tuple(corrector.made) if corrector is not None else (),
+            origin=scenario.origin,
+        )
     except SettingsError as mistake:
         raise BackendError(str(mistake)) from None
-    return ScenarioResult(scenario.name)
+    return ScenarioResult(scenario.name, corrections=tuple(corrector.made) if corrector is not None else (), origin=scenario.origin)
 
 
 class StepRunner:
     """Creates one scenario's objects and runs its steps.
 
-    scheduler_name: what pods without one get. slack: see PlannedScenario.
+    scheduler_name: what pods without one get. slack: see PlannedScenario. corrector: corrects expectations that do not come true.
     """
 
-    def __init__(self, cluster: ScenarioCluster, scheduler_name: str, slack: float) -> None:
+    def __init__(self, cluster: ScenarioCluster, scheduler_name: str, slack: float, corrector: Corrector | None = None) -> None:
         self._cluster = cluster
         self._scheduler_name = scheduler_name
         self._slack = slack
+        self._corrector = corrector
         self._namespaces = set(ALWAYS_THERE)  # those that exist
+        self._seen: Seen | None = None  # when the cluster was last looked at
 
     async def run(self, step: Step) -> None:
         """Do one step; ScenarioFailed."""
@@ -189,17 +217,20 @@ class StepRunner:
         deadline = self._cluster.now() + within
         while found := await self._differences(expect):
             if self._cluster.now() >= deadline:
-                raise ScenarioFailed(f"{path}: within {within:g}s: {found}")
+                if self._corrector is not None and self._corrector.correct(path, self._seen):
+                    return
+                raise ScenarioFailed(f"{path}: within {within:g}s", differences=found)
             await self._cluster.sleep(min(POLL_SECONDS, max(deadline - self._cluster.now(), 0.001)))
         end = self._cluster.now() + expect.stays
         while self._cluster.now() < end:
             await self._cluster.sleep(min(POLL_SECONDS, max(end - self._cluster.now(), 0.001)))
             if found := await self._differences(expect):
-                raise ScenarioFailed(f"{path}: held, but not for {expect.stays:g}s: {found}")
+                raise ScenarioFailed(f"{path}: held, but not for {expect.stays:g}s", differences=found)
 
-    async def _differences(self, expect: Expect) -> str:
+    async def _differences(self, expect: Expect) -> list[Mismatch]:
         try:
-            seen = await look(self._cluster, expect)
+            self._seen = await look(self._cluster, expect)
         except ClusterError as error:
-            return f"expected the cluster to answer, seen {error.message}"
-        return "; ".join(str(difference) for difference in differences(seen, expect))
+            self._seen = None
+            return [Mismatch("", "the cluster to answer", error.message)]
+        return differences(self._seen, expect)

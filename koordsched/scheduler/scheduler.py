@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
+    from koordsched.api.kinds import Kind
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.plugin_state import Concerns
     from koordsched.cluster.informer import Informer
@@ -203,6 +204,11 @@ class Scheduler:
     def unsynced(self) -> list[str]:
         """Return the kinds, by plural and group, whose initial list has not been handled yet."""
         return self._informers.unsynced
+
+    @property
+    def watched(self) -> list[tuple[Kind, str]]:
+        """Return the kinds that it lists and watches, each with its field selector, "" for all objects."""
+        return [(informer.kind, informer.field_selector) for informer in self._informers if informer.watched]
 
     def has_seen_pods_until(self, version: str) -> bool:
         """Answer whether every change of pods up to this resource version has been taken in, by all handlers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,18 +17,19 @@ from koordsched.config.types import SchedulerConfiguration
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.framework.handle import SettingsError
 from koordsched.framework.tooling import NodeOption, Section
-from koordsched.manifests.documents import InputError, expand
+from koordsched.manifests.documents import InputError
 from koordsched.plugins import installed_catalogue
 from koordsched.simulate.node_changes import AddedNodes, add_nodes, drain
 from koordsched.simulate.simulation import Progress, Simulation, SimulationOutcome
 from koordsched.simulate.workload import Workload, all_at_once
+from koordsched.terminals import has_colours, is_terminal
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. Either `inputs` (files) or `trace` with its two files.
+    """What the command line asks for. Either `inputs` (files) or `kubeconfig`, or both, or `trace` with its two files.
 
-    drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. shown_pods:
-    by key of a plugin's report.
+    drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. context: of
+    the kubeconfig. namespaces: whose pods are submitted, () for all. shown_pods: by key of a plugin's report.
     """
 
     inputs: tuple[str, ...] = ()
@@ -48,6 +48,9 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     added_nodes: tuple[AddedNodes, ...] = ()
     drained: tuple[str, ...] = ()
     node_options: tuple[tuple[NodeOption, Any], ...] = ()
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
     shown_pods: Mapping[str, int] = {}
 
 
@@ -65,7 +68,7 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     runs: list[tuple[Workload, SimulationOutcome]] = []
     try:
         configs = [load_config(path, Environment(installed=installed_catalogue)) if path else default_config() for path in paths]
-        workload_for = read_input(options)
+        workload_for = read_input(options, configs, err)
         for config in configs:
             workload = workload_for(config)
             runs.append((workload, simulate(options, config, workload, err)))
@@ -100,8 +103,10 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], Workload]:
-    """Read the input once, and return what makes the workload of it for a configuration. Both raise InputError."""
+def read_input(
+    options: SimulateOptions, configs: Sequence[SchedulerConfiguration], err: TextIO
+) -> Callable[[SchedulerConfiguration], Workload]:
+    """Read the input once, and return what makes the workload of it for one of the configurations. Both raise InputError."""
     if options.trace:
         from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of two readers
 
@@ -115,9 +120,11 @@ def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], W
 
         of_profiles: Callable[[list[str]], Workload] = of_trace
     else:
-        from koordsched.simulate.manifests import read_files, workload_of  # noqa: PLC0415  # the other reader
+        from koordsched.simulate.live import InputSource, read_source  # noqa: PLC0415  # the other reader
+        from koordsched.simulate.manifests import workload_of  # noqa: PLC0415
 
-        of_profiles = partial(workload_of, read_files(expand(list(options.inputs))))
+        found = read_source(InputSource(options.inputs, options.kubeconfig, options.context, options.namespaces), configs, err)
+        of_profiles = partial(workload_of, found.documents, notes=found.notes)
 
     def made(config: SchedulerConfiguration) -> Workload:
         workload = of_profiles([profile.scheduler_name for profile in config.profiles])
@@ -129,6 +136,8 @@ def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], W
 
 def _change(options: SimulateOptions, workload: Workload) -> None:
     """Change a workload as the options say. InputError."""
+    if options.namespaces:
+        workload.arrivals = [each for each in workload.arrivals if each.manifest.ref.namespace in options.namespaces]
     for added in options.added_nodes:
         add_nodes(workload, added)
     if options.drained:
@@ -163,7 +172,7 @@ def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload:
 
 @contextmanager
 def _progress(err: TextIO) -> Iterator[Progress | None]:
-    if not _is_terminal(err):
+    if not is_terminal(err):
         yield None
         return
     from koordsched.simulate.terminal import ProgressBar  # noqa: PLC0415  # rich is slow to import
@@ -197,7 +206,7 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
 
 
 def _print_sections(made: Sequence[Section], out: TextIO) -> None:
-    if _is_terminal(out) and not os.environ.get("NO_COLOR"):
+    if has_colours(out):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 
         show(made, out)
@@ -205,7 +214,3 @@ def _print_sections(made: Sequence[Section], out: TextIO) -> None:
         from koordsched.simulate.summary import render  # noqa: PLC0415  # JSON needs no table
 
         out.write(render(made))
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"

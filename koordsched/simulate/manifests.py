@@ -40,9 +40,9 @@ COMPLETIONS: dict[Kind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 }
 
 
-def load_manifests(files: Iterable[str], profiles: list[str]) -> Workload:
+def load_manifests(files: Iterable[str], profiles: list[str], namespace: str = "default") -> Workload:
     """Read the files into a workload whose pods are for the profiles of these names. InputError: a file cannot be read."""
-    return workload_of(read_files(files), profiles)
+    return workload_of(read_files(files), profiles, namespace=namespace)
 
 
 def read_files(files: Iterable[str]) -> list[InputDocument]:
@@ -50,14 +50,17 @@ def read_files(files: Iterable[str]) -> list[InputDocument]:
     return [document for file in files for document in read_documents(file)]
 
 
-def workload_of(documents: Iterable[InputDocument], profiles: list[str]) -> Workload:
-    """Make a workload of the documents, which are not changed, for the profiles of these names."""
-    workload = Workload()
+def workload_of(documents: Iterable[InputDocument], profiles: list[str], notes: Iterable[str] = (), namespace: str = "default") -> Workload:
+    """Make a workload of the documents, which are not changed, for the profiles of these names.
+
+    notes: what was said while reading them. namespace: of objects that name none.
+    """
+    workload = Workload(notes=list(notes))
     unknown: Counter[str] = Counter()
     bound: list[Manifest] = []
     for document in documents:
         for origin, body in flatten(document.origin, document.value):
-            manifest = recognise(origin, body, unknown)
+            manifest = recognise(origin, body, unknown, namespace)
             if isinstance(manifest, Manifest) and manifest.kind in COMPLETIONS:
                 manifest = _completed(manifest)
             if isinstance(manifest, Rejection):

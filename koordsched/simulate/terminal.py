@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -49,3 +50,10 @@ class ProgressBar:
     def update(self, done: int, total: int) -> None:
         """Show so many of so many."""
         self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def counting(err: TextIO, what: str) -> Iterator[Callable[[int], None]]:
+    """Show what is done, and how many there are by now, on a terminal; the line goes when it is over."""
+    with Console(file=err).status(what) as status:
+        yield lambda count: status.update(f"{count:,} {what}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from koordsched.scenario.live.client import ApiException
+from koordsched.apiclient.client import ApiException
 
 Json = dict[str, Any]
 Answer = tuple[int, Json]
@@ -143,7 +143,7 @@ class FakeApi:
 
 
 class Wire:
-    """The client's way to send a request (`scenario.live.client.Client`), straight to a FakeApi."""
+    """The client's way to send a request (`apiclient.client.Client`), straight to a FakeApi."""
 
     server = "http://fake"
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import aiohttp
 
-from koordsched.scenario.live.client import ApiException, Client
+from koordsched.apiclient.client import ApiException, Client
 from support.controlplane.credentials import Kubeconfig
 from support.controlplane.rest import loop
 

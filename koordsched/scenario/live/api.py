@@ -6,30 +6,15 @@ table of ours is found. Raises the port's errors only.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from koordsched.api.kinds import Kind
-from koordsched.cluster.apiserver import TRANSPORT_ERRORS, SentRequest, answer_error, transport_error, wire_error
-from koordsched.cluster.port import NotFound, Ref, ServerError, TooManyRequests
-from koordsched.scenario.live.client import ApiException
-
-Json = dict[str, Any]
-
-BUSY_ATTEMPTS, BUSY_SECONDS = 5, 2.0
-
-
-class JsonRequests(Protocol):
-    """Sends a request and returns the JSON of a 2xx answer; ApiException for any other (`scenario.live.client.Client`)."""
-
-    @property
-    def server(self) -> str: ...
-
-    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any: ...
+from koordsched.apiclient.sending import Json, JsonRequests, send
+from koordsched.cluster.port import NotFound, Ref
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -106,25 +91,4 @@ class ScenarioApi:
         return resource.path(ref.namespace, ref.name, *([subresource] if subresource else []))
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Json:
-        """Send the request; an API server that is busy is asked again when it says so."""
-        for _ in range(BUSY_ATTEMPTS):
-            try:
-                return await self._send_once(method, path, body)
-            except TooManyRequests as busy:
-                await asyncio.sleep(min(busy.retry_after, BUSY_SECONDS))
-        return await self._send_once(method, path, body)
-
-    async def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Json:
-        sent = SentRequest(method, self._requests.server + path)
-        try:
-            answer = await self._requests.request(method, path, body)
-        except ApiException as refused:
-            retry_after = refused.headers.get("Retry-After") if refused.headers is not None else None
-            text: str | bytes | None = refused.body  # `call_api` decodes it, whatever its type says
-            found = text.encode() if isinstance(text, str) else text or b""
-            raise answer_error(sent, refused.status, found, retry_after) from None
-        except TRANSPORT_ERRORS as error:
-            raise transport_error(sent, wire_error(error)) from None
-        if not isinstance(answer, dict):
-            raise ServerError(f"{method} {path}: expected an object, seen {str(answer)[:80]!r}")
-        return answer
+        return await send(self._requests, method, path, body)

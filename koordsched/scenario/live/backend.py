@@ -12,12 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from koordsched.api.kinds import NODE
+from koordsched.apiclient.client import Client, UnusableKubeconfig
+from koordsched.apiclient.sending import Json
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError
 from koordsched.config.loading import Launch
 from koordsched.scenario.cluster import BackendError, Script
-from koordsched.scenario.live.api import Json, ScenarioApi
-from koordsched.scenario.live.client import Client
+from koordsched.scenario.live.api import ScenarioApi
 from koordsched.scenario.live.cluster import LiveCluster
 from koordsched.scenario.live.process import Command, SchedulerProcess
 from koordsched.scenario.runner import ScenarioFailed
@@ -59,8 +60,8 @@ class LiveBackend:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         try:
             client = await Client.of_file(self._settings.kubeconfig, USER_AGENT)
-        except Exception as error:  # noqa: BLE001  # a malformed kubeconfig ends in any error at all
-            raise BackendError(f"{self._settings.kubeconfig}: {' '.join(str(error).split()) or type(error).__name__}") from None
+        except UnusableKubeconfig as mistake:
+            raise BackendError(str(mistake)) from None
         async with client:
             await self._perform(ScenarioApi(client), launch, script)
 
@@ -76,8 +77,9 @@ class LiveBackend:
                 details = await cluster.details()
             finally:
                 await _end(cluster)
-            text = f"end: expected the scheduler to run, seen {failure.message}" if isinstance(failure, ClusterError) else str(failure)
-            raise ScenarioFailed(text, details) from None
+            if isinstance(failure, ClusterError):
+                raise ScenarioFailed(f"end: expected the scheduler to run, seen {failure.message}", details) from None
+            raise ScenarioFailed(failure.where, details, failure.differences) from None
         except BaseException:
             await _end(cluster)
             raise

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from koordsched.api.kinds import EVENT, NAMESPACE, POD
+from koordsched.apiclient.sending import Json
 from koordsched.clock import Clock
 from koordsched.cluster.port import ClusterError, Conflict, NotFound, Ref
 from koordsched.scenario.cluster import named
-from koordsched.scenario.live.api import Json, ScenarioApi
+from koordsched.scenario.live.api import ScenarioApi
 
 LEFT_OVER = "koordsched.io/left-over-of-a-scenario"
 NAME_LABEL = "kubernetes.io/metadata.name"

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS, Kind, unstructured_kind
+from koordsched.apiclient.sending import Json
 from koordsched.clock import Clock
 from koordsched.cluster.port import AlreadyExists, ClusterError, Forbidden, NotFound, Ref
 from koordsched.scenario.cluster import HttpAnswer
 from koordsched.scenario.live.admission import KOORDINATOR_CLASSES, corrections, needs, priority_class, with_needs
-from koordsched.scenario.live.api import Json, ScenarioApi
+from koordsched.scenario.live.api import ScenarioApi
 from koordsched.scenario.live.clearing import CreatedObjects, about, clear, take_over
 from koordsched.scenario.live.process import SchedulerProcess
 from koordsched.scenario.observation import contains, state

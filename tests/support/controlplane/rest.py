@@ -1,6 +1,6 @@
 """A blocking client of the API server, for what a test sets up and looks at; it is not what is tested.
 
-kubernetes-asyncio (`koordsched.scenario.live.client`) on an event loop in a thread of its own, which all clients of a test process share:
+kubernetes-asyncio (`koordsched.apiclient.client`) on an event loop in a thread of its own, which all clients of a test process share:
 so blocking tests use it, and async ones without a second loop of theirs.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from koordsched.scenario.live.client import JSON, ApiException, Client
+from koordsched.apiclient.client import JSON, ApiException, Client
 from support.controlplane.credentials import Kubeconfig
 
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -183,9 +183,11 @@ def test_simulate_reads_standard_input(capsys: pytest.CaptureFixture[str], monke
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["simulate"], "name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE"),
+        (["simulate"], "name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE"),
         (["simulate", "--trace", "openb", "--nodes", "n.csv"], "--trace needs --nodes FILE and --pods FILE, and takes no other input"),
-        (["simulate", "x.yaml", "--pods", "p.csv"], "name manifest files or directories, or --trace"),
+        (["simulate", "--trace", "openb", "--nodes", "n", "--pods", "p", "--kubeconfig", "k"], "and takes no other input"),
+        (["simulate", "x.yaml", "--context", "c"], "--context needs --kubeconfig FILE"),
+        (["simulate", "x.yaml", "--pods", "p.csv"], "name manifest files or directories, --kubeconfig FILE, or --trace"),
         (["simulate", "x.yaml", "--limit-pods", "-1"], "'-1': expected a whole number of at least 0"),
         (["simulate", "x.yaml", "--inflate", "130"], "--inflate draws the pods of a --trace"),
         (["simulate", "x.yaml", "--order", "size"], "invalid choice: 'size'"),

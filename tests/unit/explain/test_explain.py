@@ -194,6 +194,11 @@ def test_only_one_node_is_shown(file: Path) -> None:
     ("options", "line"),
     [
         ({"pod": "wep"}, "the input has no pod default/wep; did you mean default/web?\n"),
+        (
+            {"pod": "qqqqqqqqqqqqqqqqqq"},
+            "the input has no pod default/qqqqqqqqqqqqqqqqqq, of 2 pods; -f FILE explains a pod that is not there yet, "
+            "also one of a Deployment or the like\n",
+        ),
         ({"pod": "web", "node": "n9"}, "the input has no node n9\n"),
         ({"pod": "web", "config": "/no/such/file"}, "/no/such/file: document 1: (root): cannot be read: No such file or directory\n"),
     ],
@@ -223,3 +228,47 @@ def test_a_copy_of_a_cluster_has_its_objects_and_neither_sees_later_writes_of_th
         assert embedded.cluster.raws(NODE) == []
 
     run_embedded(options, script)
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text("\n".join(json.dumps(each) for each in [*THREE_NODES, OLD, WEB]))
+    options = ExplainOptions(pod="web", inputs=(str(file),))
+    for term, terminal, shown in (("xterm", True, True), ("dumb", True, False), ("xterm", False, False)):
+        monkeypatch.setenv("TERM", term)
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(err, "isatty", lambda terminal=terminal: terminal)
+        assert run_explain(options, out, err) == 0
+        assert [text in err.getvalue() for text in ("reading the files", "trying what would let it run")] == [shown, shown]
+        assert out.getvalue().startswith("Pod default/web is pending.")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "place"),
+    [
+        ("apps/v1", "Deployment", ("template",)),
+        ("batch/v1", "CronJob", ("jobTemplate", "spec", "template")),
+        ("x.io/v1", "Rollout", ("template",)),
+    ],
+)
+def test_a_dry_run_explains_a_pod_of_a_template_where_there_is_no_pod(
+    file: Path, tmp_path: Path, api_version: str, kind: str, place: tuple[str, ...]
+) -> None:
+    template: Json = {"metadata": {"labels": {"app": "shop"}}, "spec": pod("", {"cpu": "9"})["spec"]}
+    for key in reversed(place):
+        template = {key: template}
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "shop"}, "spec": template}
+    (tmp_path / "shop.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [body]}))
+    code, out, err = run(file=str(tmp_path / "shop.json"), inputs=(str(file),), namespace="team", changes=False)
+    assert code == 0
+    assert out.startswith("Pod team/shop is pending.\n  0/3 nodes are available: 1 Insufficient cpu")
+    assert err == f"note: {tmp_path}/shop.json: document 1: items[0]: explained is one pod of this template\n"
+
+
+def test_a_dry_run_of_a_file_without_pods_is_a_mistake(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "node.json").write_text(json.dumps(node("n9")))
+    assert run(file=str(tmp_path / "node.json"), inputs=(str(file),)) == (
+        1,
+        "",
+        f"{tmp_path}/node.json: no pending pod and no pod template in it\n",
+    )

@@ -1,4 +1,4 @@
-"""kubernetes-asyncio's client of an API server, JSON in and out: for live scenarios, and for what tests and benchmarks set up.
+"""kubernetes-asyncio's client of an API server, JSON in and out: for live scenarios, snapshots of clusters, tests and benchmarks.
 
 Its `ApiClient.call_api` sends and signs the requests. Its models are left alone, since objects are JSON before and after, and so is its
 dynamic client, which in 36.1.0 takes every answer for a success: it asks for unread answers, whose status nothing checks. Without a time
@@ -7,20 +7,26 @@ limit of its own a request waits for ever, so each has one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration
-from kubernetes_asyncio.config import load_kube_config, load_kube_config_from_dict
+from kubernetes_asyncio.config import list_kube_config_contexts, load_kube_config, load_kube_config_from_dict
 
 REQUEST_SECONDS = 60.0
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 ANY_JSON = dict.fromkeys((200, 201, 202), "object")
 
-__all__ = ["JSON", "ApiException", "Client"]
+__all__ = ["JSON", "ApiException", "Client", "UnusableKubeconfig"]
+
+
+class UnusableKubeconfig(Exception):
+    """A kubeconfig that does not lead to a cluster; the text is one line that begins with its path."""
 
 
 class Client:
@@ -28,6 +34,7 @@ class Client:
 
     def __init__(self, configuration: Configuration, user_agent: str = "") -> None:
         self._client = ApiClient(configuration)
+        self.namespace = ""  # of the kubeconfig's context, "" where it names none
         if user_agent:
             self._client.user_agent = user_agent
 
@@ -37,11 +44,26 @@ class Client:
         return str(self._client.configuration.host)
 
     @classmethod
-    async def of_file(cls, kubeconfig: str, user_agent: str = "") -> Client:
-        """Read a kubeconfig file; what is wrong with it raises whatever kubernetes-asyncio stumbles over."""
+    async def of_file(cls, kubeconfig: str, user_agent: str = "", context: str | None = None) -> Client:
+        """Read a kubeconfig file, or several with the path separator between them, for a context (None: the current one).
+
+        UnusableKubeconfig: it cannot be read, or has no such context.
+        """
+        if not _exists(kubeconfig):
+            raise UnusableKubeconfig(f"{kubeconfig}: cannot be read: No such file or directory")
         configuration = Configuration()
-        await load_kube_config(kubeconfig, client_configuration=configuration, persist_config=False)
-        return cls(configuration, user_agent)
+        try:
+            if context is not None:
+                _check_context(kubeconfig, context)
+            loaded = await load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
+            namespace = str((loaded.current_context or {}).get("context", {}).get("namespace") or "")
+        except UnusableKubeconfig:
+            raise
+        except Exception as error:  # noqa: BLE001  # a malformed kubeconfig ends in any error at all
+            raise UnusableKubeconfig(f"{kubeconfig}: {' '.join(str(error).split()) or type(error).__name__}") from None
+        client = cls(configuration, user_agent)
+        client.namespace = namespace
+        return client
 
     @classmethod
     async def of_dict(cls, kubeconfig: Mapping[str, Any]) -> Client:
@@ -95,6 +117,18 @@ class Client:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+def _exists(kubeconfig: str) -> bool:
+    return any(os.path.exists(path) for path in kubeconfig.split(os.pathsep) if path)
+
+
+def _check_context(kubeconfig: str, context: str) -> None:
+    """See that a kubeconfig has a context of this name; its other mistakes raise anything."""
+    names = [str(each["name"]) for each in list_kube_config_contexts(kubeconfig)[0]]
+    if context not in names:
+        near = get_close_matches(context, names, n=1) or names[:5]
+        raise UnusableKubeconfig(f"{kubeconfig}: has no context {context!r}; did you mean {' or '.join(near)}?")
 
 
 def _headers(method: str, accept: str) -> dict[str, str]:

@@ -105,12 +105,14 @@ def _simulate(arguments: list[str]) -> int:
     tools = tooling()
     parser = _simulate_parser(tools)
     parsed = parser.parse_args(arguments[1:])
-    if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
-        parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
+    if parsed.trace == "openb" and (parsed.inputs or not parsed.nodes or not parsed.pods):
+        parser.error("--trace openb needs --nodes FILE and --pods FILE, and takes no other input")
+    if parsed.trace in {"csv", "parquet"} and (not parsed.pods or not (parsed.nodes or parsed.inputs)):
+        parser.error(f"--trace {parsed.trace} needs --pods FILE, and nodes: --nodes FILE, or manifests as INPUT")
     if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
         parser.error("name manifest files or directories, or --trace openb with --nodes FILE and --pods FILE")
-    if parsed.inflate is not None and (not parsed.trace or parsed.order):
-        parser.error("--inflate draws the pods of a --trace, and has them come in the order in which it drew them: no --order")
+    if parsed.inflate is not None and (parsed.trace != "openb" or parsed.order):
+        parser.error("--inflate draws the pods of --trace openb, and has them come in the order in which it drew them: no --order")
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
@@ -270,9 +272,14 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
-    parser.add_argument("--trace", choices=["openb"], help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests")
-    parser.add_argument("--nodes", metavar="FILE", help="the trace's nodes (CSV)")
-    parser.add_argument("--pods", metavar="FILE", help="the trace's pods (CSV)")
+    parser.add_argument(
+        "--trace",
+        choices=["openb", "csv", "parquet"],
+        help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests, or a table of pods that come and go, beside "
+        "manifests or a table of nodes (docs/simulate.md lists its columns)",
+    )
+    parser.add_argument("--nodes", metavar="FILE", help="the trace's nodes (CSV; of a table also gzipped, or Parquet)")
+    parser.add_argument("--pods", metavar="FILE", help="the trace's pods (likewise)")
     parser.add_argument(
         "--order",
         choices=["arrival", "random"],

@@ -1,6 +1,6 @@
 """`koord-scheduler simulate`: the same scheduler on an embedded cluster in virtual time.
 
-- `manifests.py`, `openb.py`  input -> `workload.Workload`
+- `manifests.py`, `openb.py`, `table_trace.py`  input -> `workload.Workload`
 - `simulation.py`  runs a workload on a `koordsched.embedded` cluster
 - `pod_history.py` what became of each pod, as it happens
 - `result.py`      the JSON; `summary.py`, `terminal.py` the tables

@@ -26,7 +26,8 @@ from koordsched.simulate.workload import Workload, all_at_once
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. Either `inputs` (files) or `trace` with its two files.
+    """What the command line asks for. Either `inputs` (files), or `trace` openb with its two files, or both: `trace` csv or parquet with a
+    table of pods, and nodes in a table or in `inputs`.
 
     drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. shown_pods:
     by key of a plugin's report.
@@ -51,6 +52,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     shown_pods: Mapping[str, int] = {}
 
 
+OPENB = "openb"
 SUPPRESSED = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
 
 
@@ -102,8 +104,8 @@ def _rare_collections() -> Iterator[None]:
 
 def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], Workload]:
     """Read the input once, and return what makes the workload of it for a configuration. Both raise InputError."""
-    if options.trace:
-        from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of two readers
+    if options.trace == OPENB:
+        from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of three readers
 
         def of_trace(profiles: list[str]) -> Workload:
             assert options.nodes is not None
@@ -114,6 +116,8 @@ def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], W
             return workload
 
         of_profiles: Callable[[list[str]], Workload] = of_trace
+    elif options.trace is not None:
+        of_profiles = _table_reader(options)
     else:
         from koordsched.simulate.manifests import read_files, workload_of  # noqa: PLC0415  # the other reader
 
@@ -125,6 +129,22 @@ def read_input(options: SimulateOptions) -> Callable[[SchedulerConfiguration], W
         return workload
 
     return made
+
+
+def _table_reader(options: SimulateOptions) -> Callable[[list[str]], Workload]:
+    from koordsched.simulate.manifests import read_files, workload_of  # noqa: PLC0415  # openb needs neither
+    from koordsched.simulate.table_trace import add_tables  # noqa: PLC0415
+
+    documents = read_files(expand(list(options.inputs)))
+
+    def of_tables(profiles: list[str]) -> Workload:
+        assert options.trace is not None
+        assert options.pods is not None
+        workload = workload_of(documents, profiles)
+        add_tables(workload, options.trace, options.nodes, options.pods, profiles[0])
+        return workload
+
+    return of_tables
 
 
 def _change(options: SimulateOptions, workload: Workload) -> None:

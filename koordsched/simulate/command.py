@@ -194,7 +194,7 @@ def _progress(err: TextIO) -> Iterator[Progress | None]:
 
 def _print(options: SimulateOptions, workload: Workload, outcome: SimulationOutcome, out: TextIO) -> None:
     if options.output == "json":
-        out.write(outcome.result.json().decode())
+        out.write(outcome.result.json(outcome.usage().series if outcome.usage else None).decode())
         return
     from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415  # JSON needs no table
 

@@ -19,6 +19,7 @@ import msgspec
 from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
+from koordsched.cluster.object_store import object_key
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
@@ -27,9 +28,10 @@ from koordsched.plugins import tooling
 from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
 from koordsched.simulate.bands import BandCount
 from koordsched.simulate.fairness import NamespaceCount
-from koordsched.simulate.fragmentation import Request, request_of, unusable
-from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
+from koordsched.simulate.fragmentation import AMOUNTS, Mix, Request, request_of, unusable
+from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, PodStep, requests_on_node
 from koordsched.simulate.result import SHARE_DIGITS, Pending, Placement, Result, Summary
+from koordsched.simulate.usage import RunFacts, UsageRecord, usage_of
 from koordsched.simulate.workload import PodArrival, Workload
 from koordsched.tasks import Tasks
 
@@ -47,11 +49,12 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationOutcome(msgspec.Struct):
-    """The result, what the cluster refused of the input, and what plugins report, by key."""
+    """The result, what the cluster refused of the input, what plugins report, by key, and what works out use over time."""
 
     result: Result
     rejected: list[Rejection]
     reports: dict[str, PluginReport] = {}
+    usage: Callable[[], UsageRecord] | None = None
 
 
 class Simulation:
@@ -68,6 +71,8 @@ class Simulation:
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
         self.refused: dict[str, str] = {}  # pod -> why the cluster did not take it
         self._departed: set[str] = set()
+        self._begun = 0.0  # when the first pods come
+        self._mix: Counter[Request] = Counter()  # what pods ask for, once it is summed up
         self.rejected = list(workload.rejected)
 
     async def run(self) -> SimulationOutcome:
@@ -78,7 +83,7 @@ class Simulation:
         await self._embedded.stop()
         seconds = clock.perf() - begun
         reports = await self._reports()
-        return SimulationOutcome(await self._sum_up(seconds, reports), self.rejected, reports)
+        return SimulationOutcome(await self._sum_up(seconds, reports), self.rejected, reports, self._usage)
 
     async def play(self, give_up: float = GIVE_UP_SECONDS) -> None:
         """Run to the end, and leave the scheduler running. give_up: virtual seconds without a pod bound or deleted that are the end."""
@@ -87,6 +92,7 @@ class Simulation:
         await self._note_ended_pods()
         self._embedded.scheduler.watch_pods(PodHistoryHandler(self.history, self._progress and self._report))
         await self._embedded.start()
+        self._begun = self._embedded.now()
         await self._submit_and_delete()
         await self._until_done(give_up)
 
@@ -102,7 +108,7 @@ class Simulation:
         moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
         moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
         moments.sort(key=itemgetter(0, 1))
-        begun, reached = self._embedded.now(), 0.0
+        begun, reached = self._begun, 0.0
         for at, comes, arrival in moments:
             if at > reached:
                 reached = at
@@ -206,7 +212,7 @@ class Simulation:
         nodes = list(self._embedded.scheduler.nodes.values())
         preempted = await self._preempted()
         placements, pending, bands, namespaces = [], [], BandCount(), NamespaceCount()
-        mix: Counter[Request] = Counter()
+        mix = self._mix
         pods, deleted = self.history.pods, self.history.deleted
         for key, manifest in self._submitted.items():
             pod = pods.get(key)
@@ -237,6 +243,27 @@ class Simulation:
             reports={key: report.summary for key, report in reports.items()},
         )
         return Result(placements=placements, pending=pending, summary=summary)
+
+    def _usage(self) -> UsageRecord:
+        """Work out what the cluster was used for, after the run."""
+        cache, changes = self._embedded.scheduler.cache, self.history.changes
+        on_nodes = [change.pod for change in changes if change.step is PodStep.BOUND]
+        found = {tool.key: (tool, tool.find(on_nodes, cache)) for each in tooling() for tool in each.shared_units}
+        facts = RunFacts(
+            changes=changes,
+            begun=self._begun,
+            is_timed=self._workload.is_timed,
+            allocatable={
+                info.name: tuple(info.allocatable(name) for name in AMOUNTS)
+                for info in cache.nodes_by_name.values()
+                if info.node is not None
+            },
+            offered=_offered(list(self._embedded.scheduler.nodes.values())),
+            requests=lambda pod: self.history.asked_by(object_key(pod)),
+            mix=Mix(self._mix),
+            units={key: (tool, units) for key, (tool, units) in found.items() if units is not None},
+        )
+        return usage_of(facts)
 
     def _reason(self, key: str, pod: Pod | None, preempted: dict[str, str]) -> str:
         """Return why a pod has no node, in the scheduler's words where it has any."""

@@ -301,6 +301,7 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
         "--show-differences", metavar="N", type=_count, default=10, help="pods that --compare lists as placed differently (default 10)"
     )
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument("--report", metavar="FILE.html", help="write the result, with charts, as a page that needs no network, too")
     parser.add_argument(
         "--add-nodes",
         dest="added_nodes",

@@ -29,6 +29,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asks for. Either `inputs` (files), or `trace` openb with its two files, or both: `trace` csv or parquet with a
     table of pods, and nodes in a table or in `inputs`.
 
+    report: a file for the HTML page.
     drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. shown_pods:
     by key of a plugin's report.
     """
@@ -44,6 +45,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     compare: str | None = None
     show_differences: int = 10
     output: str = "table"
+    report: str | None = None
     limit_pods: int | None = None
     show_pending: int = 10
     added_nodes: tuple[AddedNodes, ...] = ()
@@ -66,6 +68,10 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     paths = [options.config] if options.compare is None else [options.config, options.compare]
     runs: list[tuple[Workload, SimulationOutcome]] = []
     try:
+        if options.report is not None:
+            from koordsched.simulate.report.page import require_charts  # noqa: PLC0415  # only a page needs it
+
+            require_charts()
         configs = [load_config(path, Environment(installed=installed_catalogue)) if path else default_config() for path in paths]
         workload_for = read_input(options)
         for config in configs:
@@ -84,6 +90,12 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
         _print(options, *runs[0], out)
     else:
         _print_comparison(options, runs, out)
+    if options.report is not None:
+        try:
+            _write_report(options, runs)
+        except InputError as mistake:
+            print(mistake, file=err)
+            return 1
     return 0
 
 
@@ -214,6 +226,25 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
 
     listed = ComparisonOptions(peak=workload.departs, differences=options.show_differences, pending=options.show_pending)
     _print_sections(comparison_sections(found, listed), out)
+
+
+def _write_report(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]]) -> None:
+    """Write the page of the run or of the two. InputError: it cannot be written."""
+    from koordsched.simulate.comparison import SHIPPED, Run, compare  # noqa: PLC0415  # a table needs none of these
+    from koordsched.simulate.report.comparison_page import ComparisonPage, comparison_page  # noqa: PLC0415
+    from koordsched.simulate.report.page import write_page  # noqa: PLC0415
+    from koordsched.simulate.report.run_page import RunPage, run_page  # noqa: PLC0415
+
+    assert options.report is not None
+    source = ", ".join([*options.inputs, *(os.path.basename(file) for file in (options.nodes, options.pods) if file)])
+    outcomes = [outcome for _, outcome in runs]
+    records = [outcome.usage() for outcome in outcomes if outcome.usage]
+    if options.compare is None:
+        page = run_page(RunPage(options.config or SHIPPED, source, outcomes[0], records[0]))
+    else:
+        found = compare(Run(options.config or SHIPPED, outcomes[0]), Run(options.compare, outcomes[1]))
+        page = comparison_page(ComparisonPage(source, found, *records))
+    write_page(options.report, page)
 
 
 def _print_sections(made: Sequence[Section], out: TextIO) -> None:

@@ -72,6 +72,11 @@ def _over(axis: Axis, columns: Mapping[str, Sequence[float]], title: str, mark: 
     }
 
 
+def _tick_axis(format_: str) -> Row:
+    """Return an axis that counts in whole ones, unless it is of shares."""
+    return {"format": format_} if format_.endswith("%") else {"format": format_, "tickMinStep": 1}
+
+
 _LEGEND = {"orient": "top", "columns": 4}
 
 
@@ -92,12 +97,34 @@ def bars(rows: Sequence[tuple[str, str, float]], title: str, format_: str = "~s"
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": "label", "type": "nominal", "title": None, "sort": labels, "axis": {"labelLimit": 420}},
-            "x": {"field": "value", "type": "quantitative", "title": title, "axis": {"format": format_}},
+            "x": {"field": "value", "type": "quantitative", "title": title, "axis": _tick_axis(format_)},
             "color": color,
             "order": {"field": "part", "sort": "ascending"},
             **({} if stacked or not several else {"yOffset": {"field": "part", "sort": parts}}),
         },
     }
+
+
+def grid(shares: Mapping[str, Sequence[float]], what: str) -> Spec:
+    """Draw a row of squares for each name, coloured by their shares. what: one square is one of these."""
+    values = [{"row": name, "place": place, "share": share} for name, row in shares.items() for place, share in enumerate(row)]
+    return {
+        "width": {"step": 26},
+        "height": {"step": 20},
+        "data": {"values": values},
+        "mark": {"type": "rect", "tooltip": True, "stroke": "#c3cad1", "strokeWidth": 0.5},
+        "encoding": {
+            "x": {"field": "place", "type": "ordinal", "title": what, "axis": {"labelAngle": 0}, "scale": {"padding": 0.1}},
+            "y": {"field": "row", "type": "nominal", "title": None, "sort": list(shares), "scale": {"padding": 0.1}},
+            "color": _share_color(),
+        },
+        "view": {"stroke": None},
+    }
+
+
+def _share_color() -> Row:
+    scale = {"scheme": "blues", "domain": [0, 1], "clamp": True}
+    return {"field": "share", "type": "quantitative", "title": "allocated", "scale": scale, "legend": {"format": PERCENT}}
 
 
 def band_map(axis: Axis, bands: Sequence[Sequence[int]], what: str) -> Spec:
@@ -148,7 +175,6 @@ def cells(shares: Sequence[tuple[str, float]], what: str) -> Spec:
         }
         for place, group in enumerate(groups)
     ]
-    scale = {"scheme": "blues", "domain": [0, 1], "clamp": True}
     tooltip = [{"field": "name", "title": what}, {"field": "share", "title": "allocated", "format": ".1%"}]
     return {
         "width": round(size * columns),
@@ -158,7 +184,7 @@ def cells(shares: Sequence[tuple[str, float]], what: str) -> Spec:
         "encoding": {
             "x": {"field": "x", "type": "ordinal", "axis": None, "scale": {"padding": 0.12}},
             "y": {"field": "y", "type": "ordinal", "axis": None, "scale": {"padding": 0.12}},
-            "color": {"field": "share", "type": "quantitative", "title": "allocated", "scale": scale, "legend": {"format": PERCENT}},
+            "color": _share_color(),
             "tooltip": tooltip,
         },
         "view": {"stroke": None},

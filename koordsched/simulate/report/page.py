@@ -31,7 +31,7 @@ figure { margin: 12px 0 24px; } figure h3, caption { font-size: 15px; font-weigh
 figure svg { max-width: 100%; height: auto; display: block; }
 .wide { overflow-x: auto; margin: 12px 0 4px; }
 table { border-collapse: collapse; font-size: 13.5px; } th, td { padding: 3px 12px 3px 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid #e4e8ec; } .right { text-align: right; font-variant-numeric: tabular-nums; } td { overflow-wrap: anywhere; }
+  border-bottom: 1px solid #e4e8ec; } .right { text-align: right; font-variant-numeric: tabular-nums; } td { overflow-wrap: break-word; }
 td.bar { font-family: monospace; white-space: nowrap; overflow-wrap: normal; }
 @media print { nav, .skip { display: none; } body { max-width: none; padding: 0; font-size: 11px; }
   figure, tr { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } }

@@ -9,7 +9,7 @@ import msgspec
 
 from koordsched.api.quantity import nano
 from koordsched.plugins import tooling
-from koordsched.simulate.report.charts import Axis, areas, band_map, bars, cells, lines, time_axis
+from koordsched.simulate.report.charts import PERCENT, Axis, areas, band_map, bars, cells, grid, lines, time_axis
 from koordsched.simulate.report.page import Chart, Number, Page, Part
 from koordsched.simulate.summary import ReportOptions, group, sections
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 """Rows of a table, and bars of a chart."""
+NAMED_NODES = 40
+"""As many nodes at most have bars and rows with their names; more are squares."""
 MOST_REASONS = 15
 LONGEST_LABEL = 70
 
@@ -128,14 +130,16 @@ def _when(usage: UsageRecord, axis: Axis) -> str:
 
 
 def _nodes(axis: Axis, usage: UsageRecord) -> Iterator[Chart]:
-    for name in ("cpu", "memory"):
-        if not any(node.shares[name] for node in usage.fullest):
-            continue
-        shares = [(node.name, node.shares[name]) for node in usage.fullest]
-        text = (
-            f"A square is a node; its colour is the share of its {name} that pods request {_when(usage, axis)}, when the most is allocated."
-        )
-        yield Chart(f"Nodes by allocated {name}", text, cells(shares, "node"))
+    when, named = _when(usage, axis), len(usage.fullest) <= NAMED_NODES
+    names = [name for name in ("cpu", "memory") if any(node.shares[name] for node in usage.fullest)]
+    if names and named:
+        rows = [(node.name, name, node.shares[name]) for node in usage.fullest for name in names]
+        text = f"The share of each node's cpu and memory that pods request {when}, when the most is allocated."
+        yield Chart("Nodes", text, bars(rows, "allocated", PERCENT, stacked=False))
+    for name in names:
+        if not named:
+            text = f"A square is a node; its colour is the share of its {name} that pods request {when}, when the most is allocated."
+            yield Chart(f"Nodes by allocated {name}", text, cells([(node.name, node.shares[name]) for node in usage.fullest], "node"))
         text = f"How many nodes have how much of their {name} allocated."
         yield Chart(f"Nodes by allocated {name} over time", text, band_map(axis, usage.bands[name], "nodes"))
 
@@ -146,17 +150,14 @@ def _units(axis: Axis, usage: UsageRecord) -> Iterator[Chart]:
         if series is None:
             continue
         states = {"wholly allocated": series.full, "allocated in part": series.partly, "wholly free": series.idle}
-        yield Chart(
-            f"{name}s by state", f"{name}s that are wholly allocated, allocated in part, and wholly free.", areas(axis, states, f"{name}s")
-        )
-        units = [
-            (f"{node.name}: {name} {place}", percent / 100)
-            for node in usage.fullest
-            for place, percent in enumerate(node.units.get(key, ()))
-        ]
-        if any(share for _, share in units):
+        text = f"{name}s that are wholly allocated, allocated in part, and wholly free."
+        yield Chart(f"{name}s by state", text, areas(axis, states, f"{name}s"))
+        of_nodes = {node.name: [percent / 100 for percent in node.units[key]] for node in usage.fullest if key in node.units}
+        if any(any(shares) for shares in of_nodes.values()):
             text = f"A square is a {name}, next to those of its node; its colour is what is allocated of it {_when(usage, axis)}."
-            yield Chart(f"{name}s by what is allocated of each", text, cells(units, name))
+            units = [(f"{node}: {name} {place}", share) for node, shares in of_nodes.items() for place, share in enumerate(shares)]
+            spec = grid(of_nodes, name) if len(of_nodes) <= NAMED_NODES else cells(units, name)
+            yield Chart(f"{name}s by what is allocated of each", text, spec)
         yield Chart(f"{name}s over time", f"How many {name}s are allocated by how much.", band_map(axis, usage.bands[key], f"{name}s"))
 
 

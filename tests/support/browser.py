@@ -67,7 +67,7 @@ return [...document.querySelectorAll("figure[data-chart]")].map(figure => figure
 
 DRAWN = """
 const shown = svg => svg.getAttribute("aria-label") || svg.querySelector("[aria-label]").getAttribute("aria-label");
-const seen = element => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
+const seen = element => { const box = element.getBoundingClientRect(); return box.width > 0 || box.height > 0; };
 return [...document.querySelectorAll("figure[data-chart]")].map(figure => ({
   title: figure.querySelector("h3").textContent,
   description: shown(figure.querySelector("svg")),

@@ -65,7 +65,7 @@ def _over(axis: Axis, columns: Mapping[str, Sequence[float]], title: str, mark: 
         ],
         "mark": {**mark, "tooltip": True},
         "encoding": {
-            "x": {"field": "x", "type": "quantitative", "title": axis.title, "scale": {"nice": False}},
+            "x": {"field": "x", "type": "quantitative", "title": axis.title, "scale": {"nice": False, "zero": True}},
             "y": {"field": "y", "type": "quantitative", "title": title},
             "color": {"field": "series", "type": "nominal", "title": None, "scale": {"domain": names}, "legend": _LEGEND},
         },
@@ -144,7 +144,7 @@ def band_map(axis: Axis, bands: Sequence[Sequence[int]], what: str) -> Spec:
         "data": {"values": values},
         "mark": {"type": "rect", "tooltip": True},
         "encoding": {
-            "x": {"field": "from", "type": "quantitative", "title": axis.title, "scale": {"nice": False, "zero": False}},
+            "x": {"field": "from", "type": "quantitative", "title": axis.title, "scale": {"nice": False, "zero": True}},
             "x2": {"field": "to"},
             "y": {"field": "band", "type": "ordinal", "title": "allocated", "sort": labels[::-1], "scale": {"domain": labels[::-1]}},
             "color": {"field": "count", "type": "quantitative", "title": what, "scale": {"scheme": "blues", "type": "symlog"}},
@@ -153,11 +153,10 @@ def band_map(axis: Axis, bands: Sequence[Sequence[int]], what: str) -> Spec:
 
 
 def _end(axis: Axis, chosen: Sequence[int], place: int) -> float:
-    """Return where the column of a chosen sample ends: at the next one; the last is as wide as the one before."""
+    """Return where the column of a chosen sample ends: at the next one; the last is as wide as columns are on average."""
     if place + 1 < len(chosen):
         return axis.values[chosen[place + 1]]
-    width = axis.values[chosen[-1]] - axis.values[chosen[-2]] if len(chosen) > 1 else 1.0
-    return axis.values[chosen[-1]] + (width or 1.0)
+    return axis.values[-1] + ((axis.values[-1] - axis.values[0]) / len(chosen) or 1.0)
 
 
 def cells(shares: Sequence[tuple[str, float]], what: str) -> Spec:

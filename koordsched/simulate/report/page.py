@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from html import escape
 from typing import Any
 
 import msgspec
 
 from koordsched import __version__
-from koordsched.framework.tooling import Section
+from koordsched.framework.tooling import BAR_CELLS, Section
 from koordsched.manifests.documents import InputError
 
 MISSING = "--report needs the package vl-convert-python: pip install 'koordsched[report]'"
@@ -31,8 +32,10 @@ figure { margin: 12px 0 24px; } figure h3, caption { font-size: 15px; font-weigh
 figure svg { max-width: 100%; height: auto; display: block; }
 .wide { overflow-x: auto; margin: 12px 0 4px; }
 table { border-collapse: collapse; font-size: 13.5px; } th, td { padding: 3px 12px 3px 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid #e4e8ec; } .right { text-align: right; font-variant-numeric: tabular-nums; } td { overflow-wrap: break-word; }
-td.bar { font-family: monospace; white-space: nowrap; overflow-wrap: normal; }
+  border-bottom: 1px solid #e4e8ec; } .right { text-align: right; font-variant-numeric: tabular-nums; }
+td { overflow-wrap: break-word; white-space: pre-wrap; }
+.gauge { width: 180px; height: 12px; margin-top: 5px; background: #e4e8ec; } .gauge div { height: 100%; background: #0072b2; }
+.gauge, .gauge div { print-color-adjust: exact; -webkit-print-color-adjust: exact; } .wide + .note, .note + .note { margin: 2px 0; }
 @media print { nav, .skip { display: none; } body { max-width: none; padding: 0; font-size: 11px; }
   figure, tr { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } }
 """
@@ -117,15 +120,10 @@ def write_page(file: str, page: Page) -> None:
 
 def page_html(page: Page) -> str:
     """Return the page as HTML."""
-    import vl_convert  # noqa: PLC0415  # an optional extra
-
     parts = [part for part in page.parts if part.charts or part.tables]
     drawing = ""
     if any(part.charts for part in parts):
-        library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace(
-            "</script", "<\\/script"
-        )  # or the element would end there
-        drawing = f"<script>{library}\n{DRAW}</script>"
+        drawing = f"<script>{_library()}\n{DRAW}</script>"
     contents = "".join(f'<li><a href="#part-{place}">{escape(part.title)}</a></li>' for place, part in enumerate(parts))
     numbers = "".join(f"<li><b>{escape(each.text)}</b><span>{escape(each.label)}</span></li>" for each in page.numbers)
     return "\n".join(
@@ -140,6 +138,14 @@ def page_html(page: Page) -> str:
             f"{drawing}</body></html>\n",
         ]
     )
+
+
+@cache
+def _library() -> str:
+    """Return the script that draws charts. Bundling it takes seconds."""
+    import vl_convert  # noqa: PLC0415  # an optional extra
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")  # or the element would end there
 
 
 def _parts(parts: Sequence[Part]) -> Iterator[str]:
@@ -181,6 +187,6 @@ def _table(section: Section) -> str:
 
 
 def _cell(cell: str, kind: str) -> str:
-    if cell and not cell.strip("#."):  # a bar of text
-        kind = ' class="bar"'
+    if len(cell) == BAR_CELLS and not cell.strip("#."):  # a bar of text, beside the number that it shows
+        return f'<td><div class="gauge" aria-hidden="true"><div style="width: {cell.count("#") / BAR_CELLS:.0%}"></div></div></td>'
     return f"<td{kind}>{escape(cell)}</td>"

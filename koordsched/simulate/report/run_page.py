@@ -14,7 +14,7 @@ from koordsched.simulate.report.page import Chart, Number, Page, Part
 from koordsched.simulate.summary import ReportOptions, group, sections
 
 if TYPE_CHECKING:
-    from koordsched.framework.tooling import Section
+    from koordsched.framework.tooling import Figure, Section
     from koordsched.simulate.result import Result
     from koordsched.simulate.simulation import SimulationOutcome
     from koordsched.simulate.usage import UsageRecord, UsageSeries
@@ -40,13 +40,14 @@ def run_page(run: RunPage) -> Page:
     """Return the page of a run."""
     result, usage = run.outcome.result, run.usage
     summary = result.summary
+    at_most, at_end = (" at most", " at the end") if usage.is_timed else ("", "")
     numbers = [
         Number("nodes", f"{summary.nodes:,}"),
         Number("pods", f"{summary.pods:,}"),
         Number("bound", f"{summary.bound:,}"),
         Number("pending", f"{summary.pending:,}"),
-        *(Number(f"{name} allocated", f"{100 * share:.1f} %") for name, share in list(summary.allocation.items())[:2]),
-        *(Number(each.label, f"{100 * each.value:.1f} %" if each.is_share else f"{each.value:g}") for each in _figures(run.outcome)),
+        *(Number(f"{name} allocated{at_most}", f"{100 * share:.1f} %") for name, share in list(summary.allocation.items())[:2]),
+        *(Number(f"{each.label}{at_end}", _shown(each)) for report in run.outcome.reports.values() for each in report.figures),
     ]
     tables = _tables(run)
     axis = axis_of(usage)
@@ -66,8 +67,8 @@ def run_page(run: RunPage) -> Page:
     return Page("Simulation", text, numbers, parts)
 
 
-def _figures(outcome: SimulationOutcome) -> list[Any]:
-    return [figure for report in outcome.reports.values() for figure in report.figures]
+def _shown(figure: Figure) -> str:
+    return f"{100 * figure.value:.1f} %" if figure.is_share else f"{figure.value:g}"
 
 
 def _tables(run: RunPage) -> dict[str, Sequence[Section]]:
@@ -135,7 +136,7 @@ def _nodes(axis: Axis, usage: UsageRecord) -> Iterator[Chart]:
     if names and named:
         rows = [(node.name, name, node.shares[name]) for node in usage.fullest for name in names]
         text = f"The share of each node's cpu and memory that pods request {when}, when the most is allocated."
-        yield Chart("Nodes", text, bars(rows, "allocated", PERCENT, stacked=False))
+        yield Chart("Nodes at the fullest moment", text, bars(rows, "allocated", PERCENT, stacked=False))
     for name in names:
         if not named:
             text = f"A square is a node; its colour is the share of its {name} that pods request {when}, when the most is allocated."
@@ -185,7 +186,7 @@ def _quotas(body: Mapping[str, Any]) -> Iterator[Chart]:
         rows = []
         for quota in quotas[:SHOWN]:
             limit = nano(quota["runtime"].get(resource, quota["max"].get(resource, "0")))
-            label = "\u2003" * depths[quota["name"]] + quota["name"]
+            label = quota["name"] if depths[quota["name"]] <= 1 else f"{quota['parent']} / {quota['name']}"
             of_limit = {part: nano(quota[part].get(resource, "0")) / limit if limit else 0.0 for part in ("used", "waiting")}
             rows += [(label, part, share) for part, share in of_limit.items()]
         if any(row[2] for row in rows):

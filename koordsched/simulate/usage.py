@@ -263,4 +263,5 @@ class _UnitReplay:
 
 def _bands(shares: NDArray[np.float64]) -> list[int]:
     found = np.minimum((shares.clip(min=0.0) * BANDS).astype(np.int64), BANDS)
-    return np.bincount(found, minlength=BANDS + 1).tolist()
+    counts: list[int] = np.bincount(found, minlength=BANDS + 1).tolist()
+    return counts

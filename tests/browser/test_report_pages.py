@@ -12,8 +12,8 @@ from support.browser import charts_of, complaints_of, needed_programs, opened_pa
 from support.report_input import write_input
 
 from koordsched.cli import main
-from koordsched.simulate.report.page import write_page
-from koordsched.simulate.report.sweep_page import Estimate, Number, sweep_page
+from koordsched.simulate.report.page import Number, write_page
+from koordsched.simulate.report.sweep_page import Estimate, sweep_page
 
 OPENB = Path(os.environ.get("OPENB", "../shared/data/openb"))
 LARGEST = 5_000_000

@@ -86,4 +86,8 @@ def charts_of(driver: Chrome) -> list[dict[str, Any]]:
 
 def complaints_of(driver: Chrome) -> list[str]:
     """Return the lines of the console that are warnings or errors."""
-    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}]
+    return [
+        entry["message"]
+        for entry in driver.get_log("browser")  # type: ignore[no-untyped-call]  # the library has no types there
+        if entry["level"] in {"SEVERE", "WARNING"}
+    ]

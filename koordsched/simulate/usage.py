@@ -61,7 +61,7 @@ class UsageSeries(Output):
         return max(range(len(found)), key=lambda sample: (found[sample], sample), default=0)
 
 
-class NodeUse(msgspec.Struct, frozen=True):
+class AllocatedShares(msgspec.Struct, frozen=True):
     """What is allocated of a node at one moment, as shares by resource, and of its units in percent, by key."""
 
     name: str
@@ -76,7 +76,7 @@ class UsageRecord(msgspec.Struct):
 
     series: UsageSeries
     bands: dict[str, list[list[int]]] = {}
-    fullest: list[NodeUse] = []
+    fullest: list[AllocatedShares] = []
     is_timed: bool = False
 
 
@@ -207,12 +207,12 @@ class _Replay:
         for units in self._units.values():
             units.kept = units.held.copy()
 
-    def kept(self) -> list[NodeUse]:
+    def kept(self) -> list[AllocatedShares]:
         """Return what was allocated of each node when it was kept last."""
         shares = np.round(self._kept / np.maximum(self._allocatable, 1), 4).tolist()
         units = {key: each.by_row() for key, each in self._units.items()}
         return [
-            NodeUse(
+            AllocatedShares(
                 name,
                 {resource: shares[row][column] for column, resource in enumerate(MEASURED)},
                 {key: each[row] for key, each in units.items() if row in each},

@@ -9,7 +9,7 @@ import msgspec
 
 from koordsched.simulate.comparison_table import ComparisonOptions, comparison_sections
 from koordsched.simulate.report.charts import Axis, bars, lines, time_axis
-from koordsched.simulate.report.page import Chart, Number, Page, Part
+from koordsched.simulate.report.page import Chart, Number, Page, PagePart
 from koordsched.simulate.report.run_page import MOST_REASONS, SHOWN, axis_of, shortened, unit_names
 from koordsched.simulate.summary import group
 
@@ -43,12 +43,14 @@ def comparison_page(page: ComparisonPage) -> Page:
     made = {section.title: section for section in comparison_sections(found, ComparisonOptions(page.base.is_timed, SHOWN, SHOWN))}
     charts = list(_over_time(page))
     parts = [
-        Part("Numbers", tables=[made[title] for title in ("Comparison", "Placements") if title in made]),
-        Part("Placements over time", charts=[chart for chart in charts if not chart.title.endswith("unusable")]),
-        Part("Fragmentation", charts=[chart for chart in charts if chart.title.endswith("unusable")]),
-        Part("Pending pods", charts=list(_reasons(found)), tables=[made[title] for title in ("Why pods are pending",) if title in made]),
-        Part("Namespaces", charts=list(_namespaces(found)), tables=[made[title] for title in ("Namespaces",) if title in made]),
-        Part("Pods placed differently", tables=[made[title] for title in ("Pods placed differently",) if title in made]),
+        PagePart("Numbers", tables=[made[title] for title in ("Comparison", "Placements") if title in made]),
+        PagePart("Placements over time", charts=[chart for chart in charts if not chart.title.endswith("unusable")]),
+        PagePart("Fragmentation", charts=[chart for chart in charts if chart.title.endswith("unusable")]),
+        PagePart(
+            "Pending pods", charts=list(_reasons(found)), tables=[made[title] for title in ("Why pods are pending",) if title in made]
+        ),
+        PagePart("Namespaces", charts=list(_namespaces(found)), tables=[made[title] for title in ("Namespaces",) if title in made]),
+        PagePart("Pods placed differently", tables=[made[title] for title in ("Pods placed differently",) if title in made]),
     ]
     return Page("Comparison", f"{page.source} under {found.base.config} (base) and under {found.other.config} (other).", numbers, parts)
 

@@ -61,7 +61,7 @@ CONFIG: dict[str, Any] = {
     },
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelColor": "#1b1f24", "titleColor": "#1b1f24", "labelLimit": 420},
     "header": {"labelFontSize": 13, "labelFontWeight": "bold", "titleFontSize": 12},
-    # Okabe and Ito's colours, which are told apart with every colour vision, the lightest ones left out
+    # Okabe and Ito's colours, which can be distinguished with every colour vision, the lightest ones left out
     "range": {"category": ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#7a5c00", "#333333", "#56b4e9", "#999933"]},
 }
 
@@ -81,7 +81,7 @@ class Number(msgspec.Struct, frozen=True):
     text: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class PagePart(msgspec.Struct, frozen=True):
     """A titled part of a page: charts, then tables."""
 
     title: str
@@ -96,7 +96,7 @@ class Page(msgspec.Struct, frozen=True):
     title: str
     text: str
     numbers: Sequence[Number]
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
 
 
 def require_charts() -> None:
@@ -148,7 +148,7 @@ def _library() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")  # or the element would end there
 
 
-def _parts(parts: Sequence[Part]) -> Iterator[str]:
+def _parts(parts: Sequence[PagePart]) -> Iterator[str]:
     drawn = 0
     for place, part in enumerate(parts):
         yield f'<section><h2 id="part-{place}">{escape(part.title)}</h2>'

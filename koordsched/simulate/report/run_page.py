@@ -10,7 +10,7 @@ import msgspec
 from koordsched.api.quantity import nano
 from koordsched.plugins import tooling
 from koordsched.simulate.report.charts import PERCENT, Axis, areas, band_map, bars, cells, grid, lines, time_axis
-from koordsched.simulate.report.page import Chart, Number, Page, Part
+from koordsched.simulate.report.page import Chart, Number, Page, PagePart
 from koordsched.simulate.summary import ReportOptions, group, sections
 
 if TYPE_CHECKING:
@@ -52,16 +52,16 @@ def run_page(run: RunPage) -> Page:
     tables = _tables(run)
     axis = axis_of(usage)
     parts = [
-        Part("Summary", tables=tables.pop("", ())),
-        Part("Placements over time", charts=list(_over_time(axis, usage))),
-        Part("Fragmentation", charts=list(_fragmentation(axis, usage.series))),
-        Part("Nodes", charts=list(_nodes(axis, usage)), tables=[*tables.pop("load", ()), *tables.pop("cpus", ())]),
-        Part("GPUs", charts=list(_units(axis, usage)), tables=tables.pop("gpu", ())),
-        Part("Pending pods", charts=list(_reasons(result)), tables=tables.pop("pending", ())),
-        Part("Quotas", charts=list(_quotas(summary.body())), tables=tables.pop("elasticQuota", ())),
-        Part("Gangs", charts=list(_gangs(summary.body())), tables=tables.pop("coscheduling", ())),
-        Part("Reservations", charts=list(_reservations(summary.body())), tables=tables.pop("reservations", ())),
-        *(Part(key, tables=found) for key, found in tables.items()),
+        PagePart("Summary", tables=tables.pop("", ())),
+        PagePart("Placements over time", charts=list(_over_time(axis, usage))),
+        PagePart("Fragmentation", charts=list(_fragmentation(axis, usage.series))),
+        PagePart("Nodes", charts=list(_nodes(axis, usage)), tables=[*tables.pop("load", ()), *tables.pop("cpus", ())]),
+        PagePart("GPUs", charts=list(_units(axis, usage)), tables=tables.pop("gpu", ())),
+        PagePart("Pending pods", charts=list(_reasons(result)), tables=tables.pop("pending", ())),
+        PagePart("Quotas", charts=list(_quotas(summary.body())), tables=tables.pop("elasticQuota", ())),
+        PagePart("Gangs", charts=list(_gangs(summary.body())), tables=tables.pop("coscheduling", ())),
+        PagePart("Reservations", charts=list(_reservations(summary.body())), tables=tables.pop("reservations", ())),
+        *(PagePart(key, tables=found) for key, found in tables.items()),
     ]
     text = f"What koord-scheduler did with {run.source} under {run.config}."
     return Page("Simulation", text, numbers, parts)

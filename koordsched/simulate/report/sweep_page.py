@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched.simulate.report.charts import intervals
-from koordsched.simulate.report.page import Chart, Number, Page, Part
+from koordsched.simulate.report.page import Chart, Number, Page, PagePart
 
 if TYPE_CHECKING:
     from koordsched.framework.tooling import Section
@@ -35,4 +35,4 @@ def sweep_page(text: str, numbers: Sequence[Number], estimates: Sequence[Estimat
         rows = [(each.config, each.source, each.mean, each.low, each.high) for each in found]
         legend = f"{measure}: mean of the seeds and its confidence interval, by configuration."
         charts.append(Chart(measure, legend, intervals(rows, measure, ".1%" if found[0].is_share else "~s")))
-    return Page("Sweep", text, numbers, [Part("Measures", charts=charts), Part("Tables", tables=tables)])
+    return Page("Sweep", text, numbers, [PagePart("Measures", charts=charts), PagePart("Tables", tables=tables)])

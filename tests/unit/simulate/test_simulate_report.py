@@ -15,7 +15,7 @@ from koordsched.cli import main
 from koordsched.framework.tooling import Section
 from koordsched.simulate.report.charts import MOST_CELLS, Axis, band_map, cells, time_axis
 from koordsched.simulate.report.comparison_page import _holding
-from koordsched.simulate.report.page import Chart, Number, Page, Part, page_html
+from koordsched.simulate.report.page import Chart, Number, Page, PagePart, page_html
 from koordsched.simulate.report.run_page import merged
 
 DEMO = str(Path(__file__).parents[3] / "examples/demo")
@@ -58,13 +58,13 @@ def test_a_page_holds_all_that_it_needs(tmp_path: Path, capsys: pytest.CaptureFi
     assert not any("url" in data for spec in specs_of(file.read_text()) for data in spec["data"])
 
 
-def small(*parts: Part) -> str:
+def small(*parts: PagePart) -> str:
     return page_html(Page("A <title>", "Of a & b.", [Number("pods", "3")], parts))
 
 
 def test_texts_are_texts_and_bars_have_a_width() -> None:
     section = Section(title="<T>", columns=("name", "share"), align="<<", rows=[("<b>&", "#" * 15 + "." * 15)], notes=["</main>"])
-    text = small(Part("P", tables=[section]))
+    text = small(PagePart("P", tables=[section]))
     assert Outline(text).opened == []
     assert "<td>&lt;b&gt;&amp;</td>" in text
     assert 'style="width: 50%"' in text
@@ -72,12 +72,12 @@ def test_texts_are_texts_and_bars_have_a_width() -> None:
 
 
 def test_parts_without_contents_are_left_out() -> None:
-    assert "Empty" not in small(Part("Empty"), Part("Full", tables=[Section(title="T", columns=("a",), align="<", rows=[("1",)])]))
+    assert "Empty" not in small(PagePart("Empty"), PagePart("Full", tables=[Section(title="T", columns=("a",), align="<", rows=[("1",)])]))
 
 
 def test_a_chart_that_cannot_be_drawn_is_found_when_the_page_is_made() -> None:
-    with pytest.raises(ValueError, match="mark"):
-        small(Part("P", charts=[Chart("C", "of nothing", {"mark": {"type": "no such mark"}, "encoding": {}})]))
+    with pytest.raises(ValueError, match="conversion failed"):
+        small(PagePart("P", charts=[Chart("C", "of nothing", {"mark": {"type": "no such mark"}, "encoding": {}})]))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,8 @@ def test_time_is_shown_in_a_unit_that_suits_it(seconds: float, title: str, last:
 
 
 def test_columns_that_say_the_same_are_one_line() -> None:
-    assert merged({"a": [1, 2], "b": [3, 4], "c": [1, 2]}) == {"a, c": [1, 2], "b": [3, 4]}
+    found = merged({"a": [1, 2], "b": [3, 4], "c": [1, 2]})
+    assert {name: list(column) for name, column in found.items()} == {"a, c": [1, 2], "b": [3, 4]}
 
 
 def test_very_many_squares_are_drawn_together() -> None:

@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up serving-load churn soak mutate differential fuzz controlplane clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up serving-load churn soak mutate differential fuzz controlplane browser clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -115,6 +115,17 @@ fuzz: .venv/.ready ## property tests with free seeds, round after round (ROUNDS=
 
 controlplane: .venv/.ready ## etcd, kube-apiserver, kube-scheduler and Helm for e2e tests and benchmarks, built once (needs Go)
 	@PYTHONPATH=tests .venv/bin/python -m support.controlplane build
+
+browser: ## Chromium and its driver for the tests of report pages: on Debian installed as root, else it says what is missing
+	@missing=; command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v chromedriver >/dev/null || missing="$$missing chromium-driver"; \
+	test -n "$$missing" || exit 0; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "Installing$$missing"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing fonts-dejavu-core >/dev/null; \
+	else \
+		echo "the tests of report pages need$$missing: install these packages of Debian as root, or chromium and chromedriver in another way" >&2; exit 1; \
+	fi
 
 clean: ## remove the environments and all that was built
 	rm -rf .venv .venv-checked .venv-sanitize build dist *.egg-info

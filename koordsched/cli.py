@@ -126,13 +126,16 @@ def _simulate(arguments: list[str]) -> int:
     tools = tooling()
     parser = _simulate_parser(tools)
     parsed = parser.parse_args(arguments[1:])
-    if parsed.trace and (parsed.inputs or parsed.kubeconfig or not parsed.nodes or not parsed.pods):
-        parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
+    if parsed.trace == "openb" and (parsed.inputs or parsed.kubeconfig or not parsed.nodes or not parsed.pods):
+        parser.error("--trace openb needs --nodes FILE and --pods FILE, and takes no other input")
+    has_nodes = parsed.nodes or parsed.inputs or parsed.kubeconfig
+    if parsed.trace in {"csv", "parquet"} and not (parsed.pods and has_nodes):
+        parser.error(f"--trace {parsed.trace} needs --pods FILE, and nodes: --nodes FILE, manifests as INPUT, or --kubeconfig FILE")
     if not parsed.trace and (not (parsed.inputs or parsed.kubeconfig) or parsed.nodes or parsed.pods):
         parser.error("name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE")
     _check_cluster(parser, parsed)
-    if parsed.inflate is not None and (not parsed.trace or parsed.order):
-        parser.error("--inflate draws the pods of a --trace, and has them come in the order in which it drew them: no --order")
+    if parsed.inflate is not None and (parsed.trace != "openb" or parsed.order):
+        parser.error("--inflate draws the pods of --trace openb, and has them come in the order in which it drew them: no --order")
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
@@ -359,9 +362,14 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
-    parser.add_argument("--trace", choices=["openb"], help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests")
-    parser.add_argument("--nodes", metavar="FILE", help="the trace's nodes (CSV)")
-    parser.add_argument("--pods", metavar="FILE", help="the trace's pods (CSV)")
+    parser.add_argument(
+        "--trace",
+        choices=["openb", "csv", "parquet"],
+        help="read Alibaba's openb trace (cluster-trace-gpu-v2023) instead of manifests, or a table of pods that come and go, beside "
+        "manifests or a table of nodes (docs/simulate.md lists its columns)",
+    )
+    parser.add_argument("--nodes", metavar="FILE", help="the trace's nodes (CSV; of a table also gzipped, or Parquet)")
+    parser.add_argument("--pods", metavar="FILE", help="the trace's pods (likewise)")
     parser.add_argument(
         "--order",
         choices=["arrival", "random"],
@@ -383,6 +391,7 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
         "--show-differences", metavar="N", type=_count, default=10, help="pods that --compare lists as placed differently (default 10)"
     )
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument("--report", metavar="FILE.html", help="write the result, with charts, as a page that needs no network, too")
     parser.add_argument(
         "--add-nodes",
         dest="added_nodes",

@@ -126,6 +126,27 @@ class Report(msgspec.Struct, frozen=True):
     make: Callable[[Iterable[Pod], Iterable[Object], Cache], PluginReport | None]
 
 
+class UnitsOnNodes(msgspec.Struct, frozen=True):
+    """The units that nodes have: their numbers, by the node's name. waste: how much of what is free of a node's units, in percent of one,
+    is not expected to be of use, given milli-cores, bytes and percent of each unit that are free."""
+
+    numbers: Mapping[str, tuple[int, ...]]
+    waste: Callable[[int, int, tuple[int, ...]], float]
+
+
+class SharedUnits(msgspec.Struct, frozen=True):
+    """Units of nodes of which pods hold shares, such as GPUs.
+
+    key: that of the report in the summary. name: what one is called. find: what nodes have, None where none has any; its pods are those
+    that ever were on nodes. held: percent that a pod holds, by the unit's number.
+    """
+
+    key: str
+    name: str
+    find: Callable[[Iterable[Pod], Cache], UnitsOnNodes | None]
+    held: Callable[[Pod], Mapping[int, int]]
+
+
 class Tooling(msgspec.Struct, frozen=True, kw_only=True):
     """explanations: patterns of refusal texts, and their meaning in words of a newcomer ({0} is the pattern's first group).
     pod_annotations: those in which the plugin writes what it gave a pod, which a pod made anew does not have.
@@ -137,6 +158,7 @@ class Tooling(msgspec.Struct, frozen=True, kw_only=True):
     exclusive: tuple[ExclusiveResource, ...] = ()
     pod_checks: tuple[PodCheck, ...] = ()
     reports: tuple[Report, ...] = ()
+    shared_units: tuple[SharedUnits, ...] = ()
     object_checks: tuple[ObjectCheck, ...] = ()
     pod_annotations: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,10 +27,12 @@ from koordsched.terminals import has_colours, is_terminal
 
 
 class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. Either `inputs` (files) or `kubeconfig`, or both, or `trace` with its two files.
+    """What the command line asks for. Either `inputs` (files) or `kubeconfig`, or both, or `trace` openb with its two files; or `trace` csv
+    or parquet with a table of pods, and nodes in a table or in the input.
 
-    drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with what was read of them. context: of
-    the kubeconfig. namespaces: whose pods are submitted, () for all. shown_pods: by key of a plugin's report.
+    report: a file for the HTML page. drained: names of nodes. compare: a second configuration. node_options: flags that plugins add, with
+    what was read of them. context: of the kubeconfig. namespaces: whose pods are submitted, () for all. shown_pods: by key of a plugin's
+    report.
     """
 
     inputs: tuple[str, ...] = ()
@@ -43,6 +46,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     compare: str | None = None
     show_differences: int = 10
     output: str = "table"
+    report: str | None = None
     limit_pods: int | None = None
     show_pending: int = 10
     added_nodes: tuple[AddedNodes, ...] = ()
@@ -54,6 +58,7 @@ class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
     shown_pods: Mapping[str, int] = {}
 
 
+OPENB = "openb"
 SUPPRESSED = frozenset({"Scheduled", "FailedScheduling"})  # placements and conditions say the same
 
 
@@ -67,6 +72,10 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
     paths = [options.config] if options.compare is None else [options.config, options.compare]
     runs: list[tuple[Workload, SimulationOutcome]] = []
     try:
+        if options.report is not None:
+            from koordsched.simulate.report.page import require_charts  # noqa: PLC0415  # only a page needs it
+
+            require_charts()
         configs = [load_config(path, Environment(installed=installed_catalogue)) if path else default_config() for path in paths]
         workload_for = read_input(options, configs, err)
         for config in configs:
@@ -85,6 +94,12 @@ def _run(options: SimulateOptions, out: TextIO, err: TextIO) -> int:
         _print(options, *runs[0], out)
     else:
         _print_comparison(options, runs, out)
+    if options.report is not None:
+        try:
+            _write_report(options, runs)
+        except InputError as mistake:
+            print(mistake, file=err)
+            return 1
     return 0
 
 
@@ -107,8 +122,8 @@ def read_input(
     options: SimulateOptions, configs: Sequence[SchedulerConfiguration], err: TextIO
 ) -> Callable[[SchedulerConfiguration], Workload]:
     """Read the input once, and return what makes the workload of it for one of the configurations. Both raise InputError."""
-    if options.trace:
-        from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of two readers
+    if options.trace == OPENB:
+        from koordsched.simulate.openb import inflated, load_openb  # noqa: PLC0415  # one of three readers
 
         def of_trace(profiles: list[str]) -> Workload:
             assert options.nodes is not None
@@ -120,11 +135,13 @@ def read_input(
 
         of_profiles: Callable[[list[str]], Workload] = of_trace
     else:
-        from koordsched.simulate.live import InputSource, read_source  # noqa: PLC0415  # the other reader
+        from koordsched.simulate.live import InputSource, read_source  # noqa: PLC0415  # what openb does not need
         from koordsched.simulate.manifests import workload_of  # noqa: PLC0415
 
         found = read_source(InputSource(options.inputs, options.kubeconfig, options.context, options.namespaces), configs, err)
         of_profiles = partial(workload_of, found.documents, notes=found.notes)
+        if options.trace is not None:
+            of_profiles = _with_tables(options, of_profiles)
 
     def made(config: SchedulerConfiguration) -> Workload:
         workload = of_profiles([profile.scheduler_name for profile in config.profiles])
@@ -132,6 +149,19 @@ def read_input(
         return workload
 
     return made
+
+
+def _with_tables(options: SimulateOptions, of_profiles: Callable[[list[str]], Workload]) -> Callable[[list[str]], Workload]:
+    from koordsched.simulate.table_trace import add_tables  # noqa: PLC0415  # only a table needs it
+
+    def of_tables(profiles: list[str]) -> Workload:
+        assert options.trace is not None
+        assert options.pods is not None
+        workload = of_profiles(profiles)
+        add_tables(workload, options.trace, options.nodes, options.pods, profiles[0])
+        return workload
+
+    return of_tables
 
 
 def _change(options: SimulateOptions, workload: Workload) -> None:
@@ -183,7 +213,7 @@ def _progress(err: TextIO) -> Iterator[Progress | None]:
 
 def _print(options: SimulateOptions, workload: Workload, outcome: SimulationOutcome, out: TextIO) -> None:
     if options.output == "json":
-        out.write(outcome.result.json().decode())
+        out.write(outcome.result.json(outcome.usage().series if outcome.usage else None).decode())
         return
     from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415  # JSON needs no table
 
@@ -203,6 +233,25 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
 
     listed = ComparisonOptions(peak=workload.departs, differences=options.show_differences, pending=options.show_pending)
     _print_sections(comparison_sections(found, listed), out)
+
+
+def _write_report(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]]) -> None:
+    """Write the page of the run or of the two. InputError: it cannot be written."""
+    from koordsched.simulate.comparison import SHIPPED, Run, compare  # noqa: PLC0415  # a table needs none of these
+    from koordsched.simulate.report.comparison_page import ComparisonPage, comparison_page  # noqa: PLC0415
+    from koordsched.simulate.report.page import write_page  # noqa: PLC0415
+    from koordsched.simulate.report.run_page import RunPage, run_page  # noqa: PLC0415
+
+    assert options.report is not None
+    source = ", ".join([*options.inputs, *(os.path.basename(file) for file in (options.nodes, options.pods) if file)])
+    outcomes = [outcome for _, outcome in runs]
+    records = [outcome.usage() for outcome in outcomes if outcome.usage]
+    if options.compare is None:
+        page = run_page(RunPage(options.config or SHIPPED, source, outcomes[0], records[0]))
+    else:
+        found = compare(Run(options.config or SHIPPED, outcomes[0]), Run(options.compare, outcomes[1]))
+        page = comparison_page(ComparisonPage(source, found, *records))
+    write_page(options.report, page)
 
 
 def _print_sections(made: Sequence[Section], out: TextIO) -> None:

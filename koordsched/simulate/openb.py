@@ -47,7 +47,7 @@ def load_openb(nodes: str, pods: str, scheduler_name: str) -> Workload:
         count = _whole_number(origin, "gpu", gpus)
         existing.append(Manifest(origin, NODE, _node(name, cpu, memory, count, model)))
         if count:
-            existing.append(Manifest(origin, DEVICE, _device(name, count, model)))
+            existing.append(Manifest(origin, DEVICE, gpu_device(name, count, model)))
     made = _Pods(scheduler_name)
     arrivals = [
         PodArrival(Manifest(origin, POD, made.pod(origin, name, tuple(asked))), *_times(origin, created, deleted))
@@ -122,7 +122,8 @@ def _node(name: str, cpu: str, memory: str, gpus: int, model: str) -> dict[str, 
     return complete_node({"kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}})
 
 
-def _device(name: str, gpus: int, model: str) -> dict[str, Any]:
+def gpu_device(name: str, gpus: int, model: str) -> dict[str, Any]:
+    """Return the Device of a node with so many GPUs of a model ("": it has none to say)."""
     each = {"type": "gpu", "health": True, "resources": {GPU_CORE: str(PERCENT), GPU_RATIO: str(PERCENT)}}
     return {
         "apiVersion": DEVICE.api_version,
@@ -161,10 +162,15 @@ def _spec(origin: str, asked: Sequence[str], scheduler_name: str) -> dict[str, A
         "containers": [{"name": "main", "image": "pause", "resources": resources}],
     }
     if models:
-        expression = {"key": MODEL_LABEL, "operator": "In", "values": models.split("|")}
-        terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        spec["affinity"] = model_affinity(models)
     return spec
+
+
+def model_affinity(models: str) -> dict[str, Any]:
+    """Return the affinity for nodes with one of these models (`A|B`)."""
+    expression = {"key": MODEL_LABEL, "operator": "In", "values": models.split("|")}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def _whole_number(origin: str, column: str, text: str) -> int:

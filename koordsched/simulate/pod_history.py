@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from enum import Enum
+
+import msgspec
 
 from koordsched.api.core import Pod
 from koordsched.api.resources import pod_resources
@@ -21,14 +24,39 @@ def requests_on_node(pod: Pod) -> Mapping[str, int]:
     return pod_resources(pod, counted_on_node=True).requests
 
 
-class PodHistory:
-    """The last state of every pod that ever was, by namespace/name, and what the bound ones request.
+class PodStep(Enum):
+    """What happens to a pod."""
 
-    requests_of: called once for each pod that is bound, so that a caller that has computed its requests can return them.
+    CREATED = "created"
+    BOUND = "bound"
+    DELETED = "deleted"
+
+
+class PodChange(msgspec.Struct, frozen=True, gc=False):
+    """A step of a pod, and when it happened. pod: on a node if it is or was bound."""
+
+    at: float
+    step: PodStep
+    pod: Pod
+
+
+class PodHistory:
+    """The last state of every pod that ever was, by namespace/name, what the bound ones request, and what happened in which order.
+
+    requests_of: called once for each pod that is bound, so that a caller that has computed its requests can return them. now: the time.
+    was_bound: called with the key of each pod that is bound.
     """
 
-    def __init__(self, requests_of: RequestsOf = requests_on_node) -> None:
+    def __init__(
+        self,
+        requests_of: RequestsOf = requests_on_node,
+        now: Callable[[], float] = float,
+        was_bound: Callable[[str], None] | None = None,
+    ) -> None:
         self._read_requests = requests_of
+        self._now = now
+        self._was_bound = was_bound
+        self.changes: list[PodChange] = []
         self._counted: dict[str, Mapping[str, int]] = {}  # the requests of the pods on nodes, by key
         self._read: dict[str, Mapping[str, int]] = {}  # the requests of the pods that ever were on a node, by key
         self.pods: dict[str, Pod] = {}
@@ -42,8 +70,11 @@ class PodHistory:
     def put(self, pod: Pod, *, gone: bool = False) -> None:
         """Record a pod's new state; gone: it was its last."""
         key = object_key(pod)
+        if key not in self.pods or key in self.deleted:
+            self.changes.append(PodChange(self._now(), PodStep.CREATED, pod))
         self.pods[key] = pod
         if gone:
+            self.changes.append(PodChange(self._now(), PodStep.DELETED, pod))
             self.deleted.add(key)
             self._leave(key)
             self.version += 1
@@ -52,13 +83,17 @@ class PodHistory:
             self.deleted.discard(key)
         if not pod.spec.node_name:
             if key in self._counted:  # of another pod of this name
+                self.changes += [PodChange(self._now(), step, pod) for step in (PodStep.DELETED, PodStep.CREATED)]
                 self._leave(key)
                 self.version += 1
         elif key not in self._counted:
             requests = self._counted[key] = self._read[key] = self._read_requests(pod)
             self._taken.append(requests)
+            self.changes.append(PodChange(self._now(), PodStep.BOUND, pod))
             self.decided += 1
             self.version += 1
+            if self._was_bound is not None:
+                self._was_bound(key)
 
     def requests_of(self, key: str) -> Mapping[str, int] | None:
         """Return what the pod requests as long as it is on a node."""

@@ -89,9 +89,10 @@ class Result(Output):
     pending: list[Pending]
     summary: Summary
 
-    def json(self) -> bytes:
-        """Write the result, indented, with a newline at its end."""
-        return json_text({"placements": self.placements, "pending": self.pending, "summary": self.summary.body()})
+    def json(self, usage: Output | None = None) -> bytes:
+        """Write the result, indented, with a newline at its end. usage: over virtual time (`usage.UsageSeries`)."""
+        body = {"placements": self.placements, "pending": self.pending, "summary": self.summary.body()}
+        return json_text(body if usage is None else {**body, "usage": usage})
 
 
 def json_text(body: Any) -> bytes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from operator import itemgetter
+from random import Random
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ import msgspec
 from koordsched.api.core import Node, Pod
 from koordsched.api.kinds import EVENT, NAMESPACE, POD, PRIORITY_CLASS
 from koordsched.api.resources import node_allocatable
+from koordsched.cluster.object_store import object_key
 from koordsched.cluster.port import AlreadyExists, ClusterError, NotFound
 from koordsched.embedded.cluster import EmbeddedCluster
 from koordsched.framework.tooling import PluginReport
@@ -25,10 +28,12 @@ from koordsched.plugins import tooling
 from koordsched.scheduler.transformers.pods import ORIGINAL_SCHEDULER_NAME
 from koordsched.simulate.bands import BandCount
 from koordsched.simulate.fairness import NamespaceCount
-from koordsched.simulate.fragmentation import Request, request_of, unusable
-from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, requests_on_node
+from koordsched.simulate.fragmentation import AMOUNTS, Mix, Request, request_of, unusable
+from koordsched.simulate.pod_history import PodHistory, PodHistoryHandler, PodStep, requests_on_node
 from koordsched.simulate.result import SHARE_DIGITS, Pending, Placement, Result, Summary
+from koordsched.simulate.usage import RunFacts, UsageRecord, usage_of
 from koordsched.simulate.workload import PodArrival, Workload
+from koordsched.tasks import Tasks
 
 POLL_SECONDS = 0.1
 """Virtual seconds between two checks whether the scheduler is done: everything that is due happens in between."""
@@ -44,11 +49,12 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationOutcome(msgspec.Struct):
-    """The result, what the cluster refused of the input, and what plugins report, by key."""
+    """The result, what the cluster refused of the input, what plugins report, by key, and what works out use over time."""
 
     result: Result
     rejected: list[Rejection]
     reports: dict[str, PluginReport] = {}
+    usage: Callable[[], UsageRecord] | None = None
 
 
 class Simulation:
@@ -58,10 +64,15 @@ class Simulation:
         self._workload = workload
         self._embedded = embedded
         self._progress = progress
-        self._history = PodHistory(self._requests_of)
+        self._running = {arrival.manifest.key: arrival for arrival in workload.arrivals if arrival.runs is not None}
+        self._ends: list[float] = []  # a heap: when pods on nodes will have run for their time
+        self._tasks = Tasks(Random(0))  # one for each of them
+        self.history = PodHistory(self._requests_of, embedded.now, self._begin if self._running else None)
         self._submitted: dict[str, Manifest] = {}  # every pod by key, in the order of creation
         self.refused: dict[str, str] = {}  # pod -> why the cluster did not take it
         self._departed: set[str] = set()
+        self._begun = 0.0  # when the first pods come
+        self._mix: Counter[Request] = Counter()  # what pods ask for, once it is summed up
         self.rejected = list(workload.rejected)
 
     async def run(self) -> SimulationOutcome:
@@ -72,15 +83,16 @@ class Simulation:
         await self._embedded.stop()
         seconds = clock.perf() - begun
         reports = await self._reports()
-        return SimulationOutcome(await self._sum_up(seconds, reports), self.rejected, reports)
+        return SimulationOutcome(await self._sum_up(seconds, reports), self.rejected, reports, self._usage)
 
     async def play(self, give_up: float = GIVE_UP_SECONDS) -> None:
         """Run to the end, and leave the scheduler running. give_up: virtual seconds without a pod bound or deleted that are the end."""
         for manifest in self._workload.existing:
             await self._create(manifest)
         await self._note_ended_pods()
-        self._embedded.scheduler.watch_pods(PodHistoryHandler(self._history, self._progress and self._report))
+        self._embedded.scheduler.watch_pods(PodHistoryHandler(self.history, self._progress and self._report))
         await self._embedded.start()
+        self._begun = self._embedded.now()
         await self._submit_and_delete()
         await self._until_done(give_up)
 
@@ -89,14 +101,14 @@ class Simulation:
         for selector in ENDED_PODS:
             for pod in (await self._embedded.cluster.list(POD, field_selector=selector)).items:
                 if isinstance(pod, Pod):
-                    self._history.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+                    self.history.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
 
     async def _submit_and_delete(self) -> None:
         """Submit and delete pods at their times; at one moment those that leave make room first."""
         moments = [(arrival.at, 1, arrival) for arrival in self._workload.arrivals]
         moments += [(arrival.departs, 0, arrival) for arrival in self._workload.arrivals if arrival.departs is not None]
         moments.sort(key=itemgetter(0, 1))
-        begun, reached = self._embedded.now(), 0.0
+        begun, reached = self._begun, 0.0
         for at, comes, arrival in moments:
             if at > reached:
                 reached = at
@@ -106,15 +118,33 @@ class Simulation:
             await (self._create(arrival.manifest) if comes else self._delete(arrival))
 
     async def _until_done(self, give_up: float) -> None:
-        """Wait until the scheduler has nothing to do at two checks in a row, or only retries in vain."""
+        """Wait until no pod has time left on its node, and the scheduler twice has nothing to do, or only retries in vain."""
         quiet_since, version, idle = self._embedded.now(), -1, 0
         while idle < 2:  # noqa: PLR2004  # one check could come before the last change is noticed
-            await asyncio.sleep(POLL_SECONDS if self._embedded.now() - quiet_since < QUIET_SECONDS else SLOW_POLL_SECONDS)
-            if self._history.version != version:
-                version, quiet_since = self._history.version, self._embedded.now()
-            elif self._embedded.now() - quiet_since > give_up:
+            await asyncio.sleep(self._pause(self._embedded.now() - quiet_since))
+            if self.history.version != version:
+                version, quiet_since = self.history.version, self._embedded.now()
+            elif self._embedded.now() - quiet_since > give_up and not self._ends:
                 return
-            idle = idle + 1 if self._embedded.scheduler.idle() else 0
+            idle = idle + 1 if self._embedded.scheduler.idle() and not self._ends else 0
+
+    def _pause(self, quiet: float) -> float:
+        """Return how long to wait until the next check: the scheduler was quiet for so many seconds."""
+        if quiet < QUIET_SECONDS:
+            return POLL_SECONDS
+        return max(SLOW_POLL_SECONDS, self._ends[0] - self._embedded.now()) if self._ends else SLOW_POLL_SECONDS
+
+    def _begin(self, key: str) -> None:
+        """Let a pod leave when it has run for its time on the node that it was just given."""
+        arrival = self._running.pop(key, None)
+        if arrival is not None and arrival.runs is not None:
+            heappush(self._ends, self._embedded.now() + arrival.runs)
+            self._tasks.once("simulate: the end of a pod", self._run_out(arrival, arrival.runs))
+
+    async def _run_out(self, arrival: PodArrival, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        heappop(self._ends)
+        await self._delete(arrival)
 
     def _requests_of(self, pod: Pod) -> Mapping[str, int]:
         """Return what the scheduler counts for a pod on a node; its cache has seen the pod right before."""
@@ -123,7 +153,7 @@ class Simulation:
 
     def _report(self) -> None:
         assert self._progress is not None
-        self._progress(self._history.decided, max(len(self._workload.arrivals), len(self._submitted)))
+        self._progress(self.history.decided, max(len(self._workload.arrivals), len(self._submitted)))
 
     async def _create(self, manifest: Manifest) -> None:
         key = manifest.key
@@ -156,6 +186,8 @@ class Simulation:
 
     async def _delete(self, arrival: PodArrival) -> None:
         """Let a pod leave, unless it has left otherwise (preempted, refused)."""
+        if arrival.manifest.key in self.history.deleted:
+            return
         self._departed.add(arrival.manifest.key)
         try:
             await self._embedded.delete(arrival.manifest.ref)
@@ -169,8 +201,8 @@ class Simulation:
             objects = (await self._embedded.cluster.list(report.kind)).items
             if not objects:
                 continue
-            pods = self._history.pods
-            there = (pods[key] for key in self._submitted if key in pods and key not in self._history.deleted)
+            pods = self.history.pods
+            there = (pods[key] for key in self._submitted if key in pods and key not in self.history.deleted)
             made = report.make((pod for pod in there if pod.spec.node_name), objects, self._embedded.scheduler.cache)
             if made is not None:
                 found[report.key] = made
@@ -180,14 +212,14 @@ class Simulation:
         nodes = list(self._embedded.scheduler.nodes.values())
         preempted = await self._preempted()
         placements, pending, bands, namespaces = [], [], BandCount(), NamespaceCount()
-        mix: Counter[Request] = Counter()
-        pods, deleted = self._history.pods, self._history.deleted
+        mix = self._mix
+        pods, deleted = self.history.pods, self.history.deleted
         for key, manifest in self._submitted.items():
             pod = pods.get(key)
             stays = key not in deleted or key in self._departed
             if pod is not None:
-                bound, asked = bool(pod.spec.node_name and stays), self._history.asked_by(key)
-                bands.add(pod, self._history.requests_of(key), bound=bound)
+                bound, asked = bool(pod.spec.node_name and stays), self.history.asked_by(key)
+                bands.add(pod, self.history.requests_of(key), bound=bound)
                 namespaces.add(pod.metadata.namespace, asked, bound=bound)
                 mix[request_of(asked)] += 1
             if pod is not None and pod.spec.node_name and stays:
@@ -212,13 +244,34 @@ class Simulation:
         )
         return Result(placements=placements, pending=pending, summary=summary)
 
+    def _usage(self) -> UsageRecord:
+        """Work out what the cluster was used for, after the run."""
+        cache, changes = self._embedded.scheduler.cache, self.history.changes
+        on_nodes = [change.pod for change in changes if change.step is PodStep.BOUND]
+        found = {tool.key: (tool, tool.find(on_nodes, cache)) for each in tooling() for tool in each.shared_units}
+        facts = RunFacts(
+            changes=changes,
+            begun=self._begun,
+            is_timed=self._workload.is_timed,
+            allocatable={
+                info.name: tuple(info.allocatable(name) for name in AMOUNTS)
+                for info in cache.nodes_by_name.values()
+                if info.node is not None
+            },
+            offered=_offered(list(self._embedded.scheduler.nodes.values())),
+            requests=lambda pod: self.history.asked_by(object_key(pod)),
+            mix=Mix(self._mix),
+            units={key: (tool, units) for key, (tool, units) in found.items() if units is not None},
+        )
+        return usage_of(facts)
+
     def _reason(self, key: str, pod: Pod | None, preempted: dict[str, str]) -> str:
         """Return why a pod has no node, in the scheduler's words where it has any."""
         if key in self.refused:
             return f"rejected: {self.refused[key]}"
         if key in preempted:
             return f"preempted: {preempted[key]}"
-        if pod is None or (key in self._history.deleted and key not in self._departed):
+        if pod is None or (key in self.history.deleted and key not in self._departed):
             return "it was deleted"
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
@@ -229,18 +282,18 @@ class Simulation:
 
     async def _preempted(self) -> dict[str, str]:
         """Return the notes of the Preempted events, by pod."""
-        if not self._history.deleted:
+        if not self.history.deleted:
             return {}
         found = {}
         for event in (await self._embedded.cluster.list(EVENT)).items:
             regarding: Any = getattr(event, "regarding", None)
             if getattr(event, "reason", "") == "Preempted" and regarding is not None:
                 found[f"{regarding.namespace}/{regarding.name}"] = getattr(event, "note", "")
-        return {key: note for key, note in found.items() if key in self._history.deleted}
+        return {key: note for key, note in found.items() if key in self.history.deleted}
 
     def _allocation(self, offered: Mapping[str, int]) -> dict[str, float]:
         """Return per resource what pods on nodes request of what all nodes offer; at its peak where pods leave again."""
-        requested = self._history.peak if self._workload.departs else self._history.requested
+        requested = self.history.peak if self._workload.departs else self.history.requested
         names = [name for name in ("cpu", "memory") if name in offered] + sorted(offered.keys() - {"cpu", "memory"})
         return {name: round(requested.get(name, 0) / offered[name], SHARE_DIGITS) for name in names if offered[name]}
 

@@ -14,11 +14,13 @@ from koordsched.manifests.objects import Manifest, Rejection
 
 
 class PodArrival(msgspec.Struct, frozen=True):
-    """A pod that is submitted `at` so many seconds after the start, and deleted at `departs` (None: it stays)."""
+    """A pod that is submitted `at` so many seconds after the start. It is deleted at `departs`, or when it has been on a node for `runs`
+    seconds; None: it stays."""
 
     manifest: Manifest
     at: float = 0.0
     departs: float | None = None
+    runs: float | None = None
 
 
 def all_at_once(arrivals: list[PodArrival], order: str, seed: int) -> list[PodArrival]:
@@ -40,7 +42,12 @@ class Workload(msgspec.Struct):
     @property
     def departs(self) -> bool:
         """Return whether some pod leaves again."""
-        return any(arrival.departs is not None for arrival in self.arrivals)
+        return any(arrival.departs is not None or arrival.runs is not None for arrival in self.arrivals)
+
+    @property
+    def is_timed(self) -> bool:
+        """Return whether pods come or go at times of their own."""
+        return self.departs or any(arrival.at for arrival in self.arrivals)
 
     @property
     def epoch(self) -> float:

@@ -6,19 +6,22 @@ A GPU's share is the larger one of what is allocated of its cores and of its mem
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from koordsched._core.device_facts import DeviceResource, DeviceType
 from koordsched._core.fragmentation import expected_waste
-from koordsched.api.koordinator.device_requests import WHOLE
-from koordsched.framework.tooling import Figure, PluginReport, Section, bar
+from koordsched.api.koordinator.device_annotations import device_allocations
+from koordsched.api.koordinator.device_requests import GPU, GPU_CORE, GPU_MEMORY_RATIO, WHOLE
+from koordsched.api.koordinator.reading import Malformed
+from koordsched.framework.tooling import Figure, PluginReport, Section, SharedUnits, UnitsOnNodes, bar
 from koordsched.plugins.deviceshare.fragmentation import AskedGpus, asked_gpus, mix_of
 from koordsched.plugins.deviceshare.state import DeviceState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koordsched._core.device_facts import DeviceCell
     from koordsched._core.fragmentation import RequestMix
@@ -58,12 +61,7 @@ def gpu_report(pods: Iterable[Pod], _devices: Iterable[Object], cache: Cache) ->
     state = cache.shared.find(DeviceState)
     if state is None:
         return None
-    requests: dict[AskedGpus, int] = {}
-    for pod in pods:
-        asked = asked_gpus(pod)
-        if asked is not None:
-            requests[asked] = requests.get(asked, 0) + 1
-    mix, found = mix_of(requests, state.table), []
+    mix, found = _mix(pods, state), []
     for entry in state.entries.values():
         info = cache.nodes_by_name.get(entry.name)
         cells = state.table.summary(entry.index) if state.table.has_entry(entry.index) else ()
@@ -80,6 +78,46 @@ def gpu_report(pods: Iterable[Pod], _devices: Iterable[Object], cache: Cache) ->
         Figure("GPUs wholly free", summary.idle),
     ]
     return PluginReport(summary, lambda limit: gpu_sections(summary, found, limit), figures)
+
+
+def gpus_on_nodes(pods: Iterable[Pod], cache: Cache) -> UnitsOnNodes | None:
+    """Return the healthy GPUs of nodes, None without one. pods: make the mix of requests by which waste is measured."""
+    state = cache.shared.find(DeviceState)
+    if state is None:
+        return None
+    numbers = {}
+    for entry in state.entries.values():
+        cells = state.table.summary(entry.index) if state.table.has_entry(entry.index) else ()
+        if minors := tuple(cell.minor for cell in cells if cell.type is DeviceType.GPU and cell.healthy):
+            numbers[entry.name] = minors
+    mix = _mix(pods, state)
+
+    @lru_cache(maxsize=65536)  # nodes are often alike
+    def waste(cpu: int, memory: int, free: tuple[int, ...]) -> float:
+        return min(float(sum(free)), expected_waste(mix, cpu, memory, free))
+
+    return UnitsOnNodes(numbers, waste) if numbers else None
+
+
+def gpus_of(pod: Pod) -> Mapping[int, int]:
+    """Return the percent that a pod has of each GPU, by minor: of its cores or of its memory, whichever is more."""
+    try:
+        given = (device_allocations(pod.metadata.annotations) or {}).get(GPU, ())
+    except Malformed:
+        return {}
+    return {each.minor: max(each.resources.get(name, 0) for name in (GPU_CORE, GPU_MEMORY_RATIO)) for each in given}
+
+
+SHARED_GPUS = SharedUnits("gpu", "GPU", gpus_on_nodes, gpus_of)
+
+
+def _mix(pods: Iterable[Pod], state: DeviceState) -> RequestMix:
+    requests: dict[AskedGpus, int] = {}
+    for pod in pods:
+        asked = asked_gpus(pod)
+        if asked is not None:
+            requests[asked] = requests.get(asked, 0) + 1
+    return mix_of(requests, state.table)
 
 
 def _free_share(cell: DeviceCell) -> int:

@@ -18,7 +18,7 @@ from koordsched.api.quantity import QuantityError, value
 from koordsched.framework.tooling import ExclusiveResource, Json, ObjectCheck, PodCheck, Report, Tooling
 from koordsched.manifests.strict import StrictReader, join
 from koordsched.plugins.deviceshare.adaptation import WRITTEN
-from koordsched.plugins.deviceshare.gpu_report import gpu_report
+from koordsched.plugins.deviceshare.gpu_report import SHARED_GPUS, gpu_report
 from koordsched.plugins.deviceshare.layouts import SHORT_FORMS
 from koordsched.plugins.deviceshare.node_devices import describe_device
 from koordsched.yamltext.documents import shown
@@ -197,6 +197,7 @@ TOOLING = Tooling(
     exclusive=(ExclusiveResource("devices", whole_devices_of, lambda devices: [f"{kind} {minor}" for kind, minor in sorted(devices)]),),
     pod_checks=(PodCheck("devices", read_devices, DEVICE, device_differences, describe_devices),),
     reports=(Report("gpu", "--show-gpus", "nodes in the table of free GPU shares (default 10)", DEVICE, gpu_report),),
+    shared_units=(SHARED_GPUS,),
     object_checks=(ObjectCheck(DEVICE, lambda device: describe_device(device, {}).problems),),
     pod_annotations=(DEVICE_ALLOCATED, *WRITTEN),
 )

@@ -184,12 +184,19 @@ def test_simulate_reads_standard_input(capsys: pytest.CaptureFixture[str], monke
     ("arguments", "expected"),
     [
         (["simulate"], "name manifest files or directories, --kubeconfig FILE, or --trace openb with --nodes FILE and --pods FILE"),
-        (["simulate", "--trace", "openb", "--nodes", "n.csv"], "--trace needs --nodes FILE and --pods FILE, and takes no other input"),
+        (
+            ["simulate", "--trace", "openb", "--nodes", "n.csv"],
+            "--trace openb needs --nodes FILE and --pods FILE, and takes no other input",
+        ),
         (["simulate", "--trace", "openb", "--nodes", "n", "--pods", "p", "--kubeconfig", "k"], "and takes no other input"),
+        (
+            ["simulate", "--trace", "csv", "--pods", "p.csv"],
+            "--trace csv needs --pods FILE, and nodes: --nodes FILE, manifests as INPUT, or --kubeconfig FILE",
+        ),
         (["simulate", "x.yaml", "--context", "c"], "--context needs --kubeconfig FILE"),
         (["simulate", "x.yaml", "--pods", "p.csv"], "name manifest files or directories, --kubeconfig FILE, or --trace"),
         (["simulate", "x.yaml", "--limit-pods", "-1"], "'-1': expected a whole number of at least 0"),
-        (["simulate", "x.yaml", "--inflate", "130"], "--inflate draws the pods of a --trace"),
+        (["simulate", "x.yaml", "--inflate", "130"], "--inflate draws the pods of --trace openb"),
         (["simulate", "x.yaml", "--order", "size"], "invalid choice: 'size'"),
         (["test"], "the following arguments are required: SCENARIO"),
     ],

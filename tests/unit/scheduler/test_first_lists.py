@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from support.coscheduling import coscheduling_config, create_member, create_pod_group
@@ -13,7 +12,6 @@ from support.stages import nodes_of_pods
 from koordsched.api.core import Pod
 from koordsched.api.kinds import NODE, POD
 from koordsched.api.podinfo import PodInfo
-from koordsched.cluster.informer import Informer
 from koordsched.cluster.object_store import OBJECTS_A_TURN
 from koordsched.cluster.port import Ref
 from koordsched.embedded.cluster import EmbeddedCluster
@@ -23,7 +21,7 @@ from koordsched.scheduler.handlers import PodHandler
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Return, in order, the pods that Coscheduling's PreEnqueue was asked about, with why it held them back."""
     found: list[tuple[str, str]] = []
     ask = Coscheduling.pre_enqueue
@@ -34,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
         return status
 
     monkeypatch.setattr(Coscheduling, "pre_enqueue", noted)
-    yield found
+    return found
 
 
 async def with_gangs(world: EmbeddedCluster) -> None:

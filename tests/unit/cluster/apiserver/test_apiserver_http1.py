@@ -164,6 +164,26 @@ async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker:
     assert await ask(pool) == ApiResponse(200, b"ok")
 
 
+async def test_a_request_has_its_own_time_on_a_connection_that_is_used_again(pool: ConnectionPool, talker: Talker) -> None:
+    """The timer of a connection is that of an earlier request: it neither ends a later one before its time nor keeps it for longer."""
+    slow = [bytes([byte]) for byte in OK]  # some 2 ms each
+    assert await ask(pool, 0.05) == ApiResponse(200, b"ok")
+    talker.says = [slow]
+    assert await ask(pool, 60.0) == ApiResponse(200, b"ok")
+    talker.says = [[]]
+    with pytest.raises(NoAnswer, match="i/o timeout"):
+        await ask(pool, 0.05)
+    assert talker.connections == 1
+
+
+async def test_a_connection_that_is_closed_leaves_no_timer(pool: ConnectionPool, talker: Talker) -> None:
+    assert await ask(pool) == ApiResponse(200, b"ok")
+    [connection] = pool._idle
+    assert connection._timer is not None
+    pool.close()
+    assert connection._timer is None
+
+
 @pytest.mark.parametrize("end", [[], [CLOSE]])
 async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: ConnectionPool, talker: Talker, end: list[bytes]) -> None:
     talker.says = [[b"HTTP/1.1 201 Created\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]

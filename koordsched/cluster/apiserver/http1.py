@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from koordsched.tasks import call_later
 
 KEEPALIVE_SECONDS = 60.0
 """Less than the 90 s after which kube-apiserver closes an idle connection, lest a bind is sent into a connection that is being closed."""
-_FINAL = 200  # statuses below this announce another one
+_FINAL, _REFUSAL = 200, 300  # statuses below the first announce another one; those from the second on are no success
+_RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 MAX_OVERHEAD = 256 * 1024
 """Bytes of an answer that are no body: status line, headers, preliminary answers, trailers. A kube-apiserver sends less than 2 KiB."""
 _OVERHEAD_FACTOR = 8
@@ -62,6 +64,8 @@ class HttpConnection(asyncio.Protocol):
         self._too_large = ""  # what of it is too large, as a sentence's end
         self._retry_after: str | None = None
         self._status = 0  # of the answer being read, 0 before its headers are whole
+        self._head = b""  # of the answer being read, until its headers are whole: what has come, preliminary answers and all
+        self._preliminary = 0  # answers before the one being read that only announce it
         self._ends = math.inf  # the loop's time at which the request under way is given up
         # One timer for many requests: it is set anew when it rings, and not for each of them, which costs as much as to write the request.
         self._timer: asyncio.TimerHandle | None = None
@@ -77,6 +81,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body, self._retry_after, self._status = bytearray(), None, 0
         self._received, self._too_large = 0, ""
+        self._head, self._preliminary = b"", 0
         self.usable = False
         self._transport.write(request)
         if seconds is not None:
@@ -138,6 +143,8 @@ class HttpConnection(asyncio.Protocol):
         if self._waiter is None or self._parser is None or self._waiter.done():
             self.close()  # without a request
             return
+        if not self._status:
+            self._head = self._head + data if self._head else data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -167,15 +174,20 @@ class HttpConnection(asyncio.Protocol):
 
     # What httptools calls
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after":
-            self._retry_after = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
+        """Take note of the status. Headers are read of refusals only: to be called with each header costs more than all else here."""
         assert self._parser is not None
         status = self._parser.get_status_code()
-        self._status = status if status >= _FINAL else 0
+        if status < _FINAL:
+            self._preliminary += 1
+            return
+        self._status = status
         self._max_body = max_body(status, self._max_answer)
+        if status >= _REFUSAL:
+            heads = self._head.split(b"\r\n\r\n", self._preliminary + 1)
+            found = _RETRY_AFTER.search(heads[min(self._preliminary, len(heads) - 1)])
+            self._retry_after = None if found is None else found[1].decode("latin-1")
+        self._head = b""
 
     def on_body(self, body: bytes) -> None:
         if len(self._body) + len(body) <= self._max_body:

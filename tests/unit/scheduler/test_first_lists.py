@@ -84,7 +84,8 @@ async def test_pods_that_come_change_or_go_while_the_first_list_is_queued_are_qu
 
 
 async def test_a_pod_of_the_first_list_on_which_a_plugin_failed_is_queued_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    add, failed = PodHandler._add_pending, []
+    add = PodHandler._add_pending
+    failed: list[str] = []
 
     def fails_once(self: PodHandler, pod: Pod) -> None:
         if not failed:

@@ -106,7 +106,10 @@ def _note(
     annotations: Mapping[str, str | None],
     labels: Mapping[str, str | None],
 ) -> None:
-    notes: dict[str, _Note] = state.read(NOTED) or {}
+    notes: dict[str, _Note] | None = state.read(NOTED)
+    if notes is None:  # as a rule: one plugin notes something
+        state.write(NOTED, {key: _Note(target, dict(annotations), dict(labels))})
+        return
     known = notes.get(key)
     if known is not None:
         annotations, labels, target = {**known.annotations, **annotations}, {**known.labels, **labels}, known.target
@@ -123,15 +126,15 @@ def noted_changes(state: CycleState, pod: Pod) -> list[MetadataChanges]:
         return []
     own: tuple[Kind, Object] = (RESERVATION, pod.reservation) if isinstance(pod, ReservePod) else (POD, pod)
     found = [MetadataChanges(*(note.target or own), note.annotations, note.labels) for note in notes.values()]
-    return sorted(found, key=lambda changes: changes.seen is not own[1])
+    return found if len(found) == 1 else sorted(found, key=lambda changes: changes.seen is not own[1])
 
 
 def annotate_with_binding(state: CycleState, changes: MetadataChanges) -> bool:
     """Leave the annotations of the pod to the plugin that binds it; False: these changes are not such that a binding can carry them."""
     if changes.labels or None in changes.annotations.values():  # a binding removes nothing
         return False
-    known = changes.seen.metadata.annotations
-    state.write(WITH_BINDING, {key: value for key, value in changes.annotations.items() if known.get(key) != value})
+    known, wanted = changes.seen.metadata.annotations, changes.annotations
+    state.write(WITH_BINDING, {key: value for key, value in wanted.items() if known.get(key) != value} if known else wanted)
     return True
 
 

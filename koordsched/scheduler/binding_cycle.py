@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koordsched.scheduler.extenders.chain import ExtenderChain
     from koordsched.scheduler.failure import FailureHandler
     from koordsched.scheduler.origins import LivePods
+    from koordsched.semaphore import Semaphore
 
 log = get_logger(__name__)
 
@@ -118,7 +119,8 @@ class BindingCycles:
         if status is not None:
             return status
         waiting = self._context.waiting_pods.get(pod.uid)
-        if waiting is not None or (work and any(plugin.takes_time for plugin in work)):
+        slow = any([plugin.takes_time for plugin in work])  # noqa: C419  # a generator costs more than the few plugins
+        if waiting is not None or slow:
             self._context.status_writer.nominate(pod, node)
         if waiting is not None:
             status = await self._wait_on_permit(waiting)
@@ -132,7 +134,9 @@ class BindingCycles:
         if work:  # takes no slot: volumes take minutes
             extenders = self._extenders if pod.reservation is None else None
             by_plugin = extenders is None or not extenders.may_bind(pod)
-            status = await profile.run_pre_bind(self._waits.around(work), state, pod, node, by_plugin=by_plugin)
+            if slow:
+                work = self._waits.around(work)
+            status = await profile.run_pre_bind(work, state, pod, node, by_plugin=by_plugin)
         if status is not None:
             return status
         taken = False
@@ -140,10 +144,8 @@ class BindingCycles:
             taken, status = await self._extenders.bind(pod, node)  # takes no slot: a slow extender holds back its own pods only
         if not taken:
             slots = self._context.bind_slots
-            if slots.locked():
+            if not slots.take():
                 await self._queue_for(slots)
-            else:
-                await slots.acquire()  # not `async with`: that is two coroutines more for every pod
             try:
                 status = await profile.run_bind(state, pod, node)
             finally:
@@ -152,11 +154,11 @@ class BindingCycles:
             self._bound(attempt)
         return status
 
-    async def _queue_for(self, slots: asyncio.Semaphore) -> None:
+    async def _queue_for(self, slots: Semaphore) -> None:
         self._queueing += 1
         try:
             with self._waits.wait():
-                await slots.acquire()
+                await slots.wait()
         finally:
             self._queueing -= 1
             if self._queueing <= MOST_QUEUEING // 2:

@@ -20,6 +20,7 @@ from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.monitor import SchedulingMonitor
 from koordsched.scheduler.status_writer import StatusWriter
 from koordsched.scheduler.transformers import standard_transformers
+from koordsched.semaphore import Semaphore
 
 if TYPE_CHECKING:
     import random
@@ -139,7 +140,7 @@ class SchedulerContext:
         self.reserve_pod_handlers: list[Handler[Pod]] = []  # of plugins, called before the scheduler's own
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}
-        self.bind_slots = asyncio.Semaphore(MAX_BINDS_IN_FLIGHT)
+        self.bind_slots = Semaphore(MAX_BINDS_IN_FLIGHT)
         self._malformed: dict[str, str] = {}  # by uid: what was last reported of an object
 
     def events(self, profile: str) -> EventRecorder:

@@ -22,6 +22,7 @@ from koordsched.api.koordinator.operating_pods import is_operating, lends_otherw
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.event_series import EventText
+from koordsched.cluster.object_store import LATER
 from koordsched.log import get_logger
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import (
@@ -95,7 +96,11 @@ class NodeHandler:
 
 
 class PodHandler:
-    """Brings bound pods into the cache, and pending pods of this scheduler's profiles into the queue."""
+    """Brings bound pods into the cache, and pending pods of this scheduler's profiles into the queue.
+
+    Pending pods of the first list are left to `add_listed`, to be called once the first lists of all kinds are read: before, PreEnqueue
+    would hold back each member of a gang whose other members are further down the list, only to be asked again.
+    """
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
@@ -105,10 +110,15 @@ class PodHandler:
         self._pending_added = self._handling(UNSCHEDULABLE_POD_ADD.label)
         self._bound_added = self._handling(ASSIGNED_POD_ADD.label)
 
-    def on_add(self, pod: Pod, _arrival: Arrival) -> None:
+    def on_add(self, pod: Pod, arrival: Arrival) -> None:
         if pod.spec.node_name:
             self._add_bound(pod)
-        else:
+        elif arrival is LATER:
+            self._add_pending(pod)
+
+    def add_listed(self, pod: Pod) -> None:
+        """Add a pod of the first list if it is still pending and not in the queue yet because of a change that the watch has brought."""
+        if not pod.spec.node_name and self._context.queue.get(_key(pod)) is None:
             self._add_pending(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:

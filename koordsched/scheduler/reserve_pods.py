@@ -114,6 +114,10 @@ class _ReservePodHandler(PodHandler):
         super().__init__(context)
         self._problems: dict[str, str] = {}  # by uid: what was last reported of a Reservation
 
+    def on_add(self, pod: Pod, _arrival: Arrival) -> None:
+        """Queue also the pods of the first list at once: they are not among those that `add_listed` is called with."""
+        super().on_add(pod, Arrival.LATER)
+
     def report_problem(self, pod: Pod, problem: str) -> None:
         """Say why a Reservation is not scheduled where its author looks, once (D12); only if that is this scheduler's task."""
         uid, reservation = pod.metadata.uid, reservation_of(pod)

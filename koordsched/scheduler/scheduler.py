@@ -17,7 +17,7 @@ from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cache.plugin_state import PodsWith
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
-from koordsched.cluster.object_store import newer
+from koordsched.cluster.object_store import OBJECTS_A_TURN, newer
 from koordsched.config.catalogue import KOORDINATOR_POINTS, REFERENCE
 from koordsched.config.plugin_sets import DEFAULT_PRE_BIND
 from koordsched.framework.controllers import ALL_PLUGINS, Controller, controllers_of, is_enabled
@@ -113,7 +113,8 @@ class Scheduler:
         self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
-        self._pods.add_handler(PodHandler(context))
+        self._pod_handler = PodHandler(context)
+        self._pods.add_handler(self._pod_handler)
         custom = custom_event_kinds(plugin for profile in self.profiles.values() for plugin in profile.refusing)
         for informer in self._informers:
             if informer.kind is RESERVATION and any(profile.bind_reservation for profile in self.profiles.values()):
@@ -153,8 +154,21 @@ class Scheduler:
         for informer in self._informers:
             self._tasks.must_run(f"informer of {informer.kind.plural}", informer.run)
         await self._informers.synced()
+        await self._queue_listed()
         if self._check_interval:
             self._tasks.keep("standing check", self._standing_check)
+
+    async def _queue_listed(self) -> None:
+        """Queue the pending pods of the first list, so many a turn of the event loop as informers take over."""
+        store = self._pods.store
+        for number, key in enumerate(list(store), 1):
+            if (pod := store.get(key)) is not None:
+                try:
+                    self._pod_handler.add_listed(pod)
+                except Exception:  # noqa: BLE001  # it is logged, and tried again, where handlers are called
+                    self._pods.repeat(key)
+            if number % OBJECTS_A_TURN == 0:
+                await asyncio.sleep(0)
 
     def begin(self) -> None:
         """Schedule, once everything has been handled."""

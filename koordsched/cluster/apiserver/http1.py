@@ -8,6 +8,8 @@ on an asyncio protocol; httptools (llhttp) reads the answers. Watches and whatev
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -17,11 +19,13 @@ import httptools
 import msgspec
 
 from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent, NotTrusted, max_body, network_error_text
+from koordsched.semaphore import Semaphore
 from koordsched.tasks import call_later
 
 KEEPALIVE_SECONDS = 60.0
 """Less than the 90 s after which kube-apiserver closes an idle connection, lest a bind is sent into a connection that is being closed."""
-_FINAL = 200  # statuses below this announce another one
+_FINAL, _REFUSAL = 200, 300  # statuses below the first announce another one; those from the second on are no success
+_RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 MAX_OVERHEAD = 256 * 1024
 """Bytes of an answer that are no body: status line, headers, preliminary answers, trailers. A kube-apiserver sends less than 2 KiB."""
 _OVERHEAD_FACTOR = 8
@@ -60,6 +64,12 @@ class HttpConnection(asyncio.Protocol):
         self._too_large = ""  # what of it is too large, as a sentence's end
         self._retry_after: str | None = None
         self._status = 0  # of the answer being read, 0 before its headers are whole
+        self._head = b""  # of the answer being read, until its headers are whole: what has come, preliminary answers and all
+        self._preliminary = 0  # answers before the one being read that only announce it
+        self._ends = math.inf  # the loop's time at which the request under way is given up
+        # One timer for many requests: it is set anew when it rings, and not for each of them, which costs as much as to write the request.
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings = math.inf  # the loop's time at which it does
 
     async def exchange(self, request: bytes, seconds: float | None) -> ApiResponse:
         """Send, and wait so many seconds for the answer. NotSent; NoAnswer: not even a status came. One that broke off is not complete."""
@@ -71,15 +81,17 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body, self._retry_after, self._status = bytearray(), None, 0
         self._received, self._too_large = 0, ""
+        self._head, self._preliminary = b"", 0
         self.usable = False
         self._transport.write(request)
-        timer = None if seconds is None else call_later(seconds, self._fail, "i/o timeout")
+        if seconds is not None:
+            self._ends = loop.time() + seconds
+            if self._ends < self._rings:
+                self._set_timer(self._ends, seconds)
         try:
             outcome = await waiter
         finally:
-            if timer is not None:
-                timer.cancel()
-            self._waiter = None
+            self._waiter, self._ends = None, math.inf
             self._body = bytearray()  # while the connection waits for its next request it would hold a page of a list, some MB
             if not self.usable:
                 self.close()
@@ -95,8 +107,29 @@ class HttpConnection(asyncio.Protocol):
 
     def close(self) -> None:
         self.usable = False
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
+
+    def _set_timer(self, rings: float, seconds: float) -> None:
+        self._stop_timer()
+        self._timer, self._rings = call_later(seconds, self._look_at_time), rings
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._rings = None, math.inf
+
+    def _look_at_time(self) -> None:
+        """Give up a request whose time is over; for another one that is under way, look again at its end."""
+        self._timer, self._rings = None, math.inf
+        if self._waiter is None or self._ends is math.inf:
+            return
+        left = self._ends - asyncio.get_running_loop().time()
+        if left > 0.0:
+            self._set_timer(self._ends, left)
+        else:
+            self._fail("i/o timeout")
 
     # What asyncio calls
 
@@ -110,6 +143,8 @@ class HttpConnection(asyncio.Protocol):
         if self._waiter is None or self._parser is None or self._waiter.done():
             self.close()  # without a request
             return
+        if not self._status:
+            self._head = self._head + data if self._head else data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -127,6 +162,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         self._parser = self._transport = None  # each of them holds this connection
+        self._stop_timer()
         self._fail(network_error_text(error) if error is not None else "the server closed the connection")
 
     def _fail(self, why: str) -> None:
@@ -138,15 +174,20 @@ class HttpConnection(asyncio.Protocol):
 
     # What httptools calls
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after":
-            self._retry_after = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
+        """Take note of the status. Headers are read of refusals only: to be called with each header costs more than all else here."""
         assert self._parser is not None
         status = self._parser.get_status_code()
-        self._status = status if status >= _FINAL else 0
+        if status < _FINAL:
+            self._preliminary += 1
+            return
+        self._status = status
         self._max_body = max_body(status, self._max_answer)
+        if status >= _REFUSAL:
+            heads = self._head.split(b"\r\n\r\n", self._preliminary + 1)
+            found = _RETRY_AFTER.search(heads[min(self._preliminary, len(heads) - 1)])
+            self._retry_after = None if found is None else found[1].decode("latin-1")
+        self._head = b""
 
     def on_body(self, body: bytes) -> None:
         if len(self._body) + len(body) <= self._max_body:
@@ -170,7 +211,7 @@ class ConnectionPool:
         self._connect_timeout = connect_timeout
         self._idle: list[HttpConnection] = []
         self._all: set[HttpConnection] = set()
-        self._places = asyncio.Semaphore(limit)
+        self._places = Semaphore(limit)
 
     async def exchange(
         self, request: bytes, context: ssl.SSLContext | None, seconds: float | None, may_send: MaySend = None
@@ -178,7 +219,8 @@ class ConnectionPool:
         """Send a request over a connection secured by `context` (None: plain). NotSent, NotTrusted, NoAnswer; what `may_send` raises."""
         loop = asyncio.get_running_loop()
         ends = None if seconds is None else loop.time() + seconds
-        await self._take_place(ends)
+        if not self._places.take():
+            await self._wait_for_place(ends)
         try:
             connection = self._fresh(context, loop.time()) or await self._connect(context)
             try:
@@ -197,13 +239,10 @@ class ConnectionPool:
         self._all.clear()
         self._idle.clear()
 
-    async def _take_place(self, ends: float | None) -> None:
-        if not self._places.locked():
-            await self._places.acquire()  # at once
-            return
+    async def _wait_for_place(self, ends: float | None) -> None:
         try:
             async with asyncio.timeout_at(ends):
-                await self._places.acquire()
+                await self._places.wait()
         except TimeoutError:
             raise NotSent("all connections were busy for too long") from None
 

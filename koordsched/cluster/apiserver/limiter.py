@@ -37,7 +37,7 @@ class RateLimiter:
 
     async def acquire(self, priority: Priority) -> None:
         """Wait for a token."""
-        if self._qps < 0 or self._take():
+        if self.take():
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[priority].append(waiter)
@@ -50,7 +50,10 @@ class RateLimiter:
                 self._serve()
             raise
 
-    def _take(self) -> bool:
+    def take(self) -> bool:
+        """Take a token if there is one that is not waited for; answer whether there was."""
+        if self._qps < 0:
+            return True
         if any(self._waiting):
             return False
         self._refill()

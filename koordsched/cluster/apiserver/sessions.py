@@ -35,11 +35,8 @@ class Sessions:
         self._settings = settings
         self._proxy, self._proxy_headers = _proxy(target.proxy or environment_proxy(target.server))
         self._server_hostname = target.tls.server_name or None
+        self.proxied = self._proxy is not None
         self._sessions: dict[Pool, aiohttp.ClientSession] = {}
-
-    @property
-    def proxied(self) -> bool:
-        return self._proxy is not None
 
     async def send(self, call: Call, url: str, headers: CIMultiDict[str], context: ssl.SSLContext | None) -> aiohttp.ClientResponse:
         """Send, and return when the status is there. WireError. The response is to be closed.

@@ -60,7 +60,9 @@ class ApiTransport:
 
     async def request(self, call: Call) -> bytes:
         """Send, and return the body of an answer of success."""
-        await self._admit(call)
+        if call.pool is not Pool.LEASE and not self._limiter.take():
+            await self._limiter.acquire(call.priority)  # a renewal that waits is a lease that is lost
+        self._count(call)
         answer = await self._with_renewal(call, self._whole if self._sessions.proxied else self._exchange)
         self.traffic.received[call.label] += len(answer.body)
         if not OK <= answer.status < REDIRECT:
@@ -72,7 +74,8 @@ class ApiTransport:
     @asynccontextmanager
     async def open(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send, and give the answer of success with its body still to be read. The connection is closed after that."""
-        await self._admit(call)
+        await self._limiter.acquire(call.priority)
+        self._count(call)
         response = await self._with_renewal(call, self._begin)
         async with response:
             if not OK <= response.status < REDIRECT:
@@ -88,10 +91,8 @@ class ApiTransport:
             pool.close()
         await self._sessions.close()
 
-    async def _admit(self, call: Call) -> None:
-        """Wait until the request may go out, and count it."""
-        if call.pool is not Pool.LEASE:  # a renewal that waits is a lease that is lost
-            await self._limiter.acquire(call.priority)
+    def _count(self, call: Call) -> None:
+        """Count a request that goes out."""
         if self._closed:
             raise ServerError(f"the connection to {self.server} is closed")
         self.traffic.requests[call.label] += 1
@@ -99,44 +100,32 @@ class ApiTransport:
             self.traffic.sent[call.label] += len(call.body)
 
     async def _with_renewal(self, call: Call, send: Callable[[Call], Awaitable[R]]) -> R:
-        """Send once, and once more if a new identity may help."""
-        version = self._identity.version
-        try:
-            answer = await self._once(call, send)
-        except NotTrusted as error:
-            if not await self._identity.renew(version):
-                raise transport_error(self._sent(call), error) from None
-        except WireError as error:
-            raise transport_error(self._sent(call), error) from None
-        else:
-            if answer.status != UNAUTHORIZED or not await self._identity.renew(version):
-                return answer
-            answer.close()
-        self.traffic.retries += 1
-        try:
-            return await self._once(call, send)
-        except WireError as error:
-            raise transport_error(self._sent(call), error) from None
+        """Send once, and once more if a new identity may help; count what came of each."""
+        version, now = self._identity.version, asyncio.get_running_loop().time
+        again = False
+        while True:
+            began = now()
+            try:
+                answer = await send(call)
+            except WireError as error:
+                self.traffic.answered(call.method, NO_STATUS, now() - began)
+                if again or not isinstance(error, NotTrusted) or not await self._identity.renew(version):
+                    raise transport_error(self._sent(call), error) from None
+            else:
+                self.traffic.answered(call.method, str(answer.status), now() - began)
+                if again or answer.status != UNAUTHORIZED or not await self._identity.renew(version):
+                    return answer
+                answer.close()
+            self.traffic.retries += 1
+            again = True
 
-    async def _once(self, call: Call, send: Callable[[Call], Awaitable[R]]) -> R:
-        """Send, and count what came of it."""
-        now = asyncio.get_running_loop().time
-        began = now()
-        try:
-            answer = await send(call)
-        except WireError:
-            self.traffic.answered(call.method, NO_STATUS, now() - began)
-            raise
-        self.traffic.answered(call.method, str(answer.status), now() - began)
-        return answer
-
-    async def _exchange(self, call: Call) -> ApiResponse:
+    def _exchange(self, call: Call) -> Awaitable[ApiResponse]:
         """Send over a connection of the call's own pool."""
         head = f"{call.method} {self._prefix}{_target(call)} HTTP/1.1\r\n"
         body = call.body or b""
         length = b"Content-Length: %d\r\n\r\n" % len(body) if call.body is not None else b"\r\n"
         request = b"".join((head.encode("ascii"), self._headers.text(call.content_type), length, body))
-        return await self._pools[call.pool].exchange(request, self._identity.context, call.seconds, self._may_send(call))
+        return self._pools[call.pool].exchange(request, self._identity.context, call.seconds, self._may_send(call))
 
     async def _begin(self, call: Call) -> aiohttp.ClientResponse:
         """Send by way of aiohttp, and leave the body to be read."""

@@ -377,10 +377,11 @@ class Gangs:
         self.problems.report(gang.id, "sources", "", {})
 
     def _note_whether_finished(self, gang: Gang) -> None:
-        if gang.pending_count > 0 and gang.bound and gang.id in self.by_id and gang.spec is not None and gang.spec.topology is not None:
+        in_network = gang.spec is not None and gang.spec.topology is not None
+        if in_network and gang.bound and gang.pending_count > 0 and gang.id in self.by_id:
             self.unfinished[gang.id] = gang
-        elif gang.id in self.unfinished:
-            del self.unfinished[gang.id]
+        elif self.unfinished:
+            self.unfinished.pop(gang.id, None)
 
     def _report(self, gang: Gang) -> None:
         self._note_whether_finished(gang)

@@ -62,7 +62,8 @@ EVERY_EVENT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
 
 GROUP_ID = "scheduling.koordinator.sh/bind-gang-group-id"
 MEMBER_COUNT = "scheduling.koordinator.sh/bind-gang-member-count"
-BOUND_TOGETHER = (GROUP_ID, MEMBER_COUNT, f"internal.{GROUP_ID}", f"internal.{MEMBER_COUNT}")
+INTERNAL_GROUP_ID, INTERNAL_MEMBER_COUNT = f"internal.{GROUP_ID}", f"internal.{MEMBER_COUNT}"
+BOUND_TOGETHER = (GROUP_ID, MEMBER_COUNT, INTERNAL_GROUP_ID, INTERNAL_MEMBER_COUNT)
 
 
 class Coscheduling(
@@ -298,8 +299,8 @@ class Coscheduling(
         gang = self._gangs.of(pod.uid)
         binding: frozenset[str] = frozenset() if gang is None else gang.group.binding
         if gang is not None and len(binding) > 1 and pod.uid in binding:
-            values = (gang.group.id, str(len(binding)))
-            annotate(state, dict(zip(BOUND_TOGETHER, values * 2, strict=True)))
+            of, count = gang.group.id, str(len(binding))
+            annotate(state, {GROUP_ID: of, MEMBER_COUNT: count, INTERNAL_GROUP_ID: of, INTERNAL_MEMBER_COUNT: count})
         elif stale := [key for key in BOUND_TOGETHER if key in pod.pod.metadata.annotations]:
             annotate(state, dict.fromkeys(stale))
         return None

@@ -160,14 +160,48 @@ async def test_something_said_out_of_turn_ends_the_connection(pool: ConnectionPo
 async def test_without_a_status_there_is_no_answer(pool: ConnectionPool, talker: Talker, says: list[bytes], why: str) -> None:
     talker.says = [says]
     with pytest.raises(NoAnswer, match=f"^{why}"):
-        await ask(pool, 0.1)
+        await ask(pool, 5.0 if says else 0.1)
     assert await ask(pool) == ApiResponse(200, b"ok")
+
+
+@pytest.mark.parametrize("cut", [8, 40, 75, 100, 130])
+async def test_how_long_to_wait_is_that_of_the_refusal_itself(pool: ConnectionPool, talker: Talker, cut: int) -> None:
+    """Neither that of a preliminary answer before it nor what its body says, wherever the answer is cut into pieces."""
+    early = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\n\r\n"
+    refusal = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 18\r\nRetry-After:  4 \r\n\r\n\r\nRetry-After: 7\r\n"
+    whole = early + refusal
+    talker.says = [[whole[:cut], whole[cut:]]]
+    assert await ask(pool) == ApiResponse(429, b"\r\nRetry-After: 7\r\n", "4")
+    plain = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 18\r\n\r\n\r\nRetry-After: 7\r\n"
+    talker.says = [[plain[:cut], plain[cut:]]]
+    assert (await ask(pool)).retry_after is None
+
+
+async def test_a_request_has_its_own_time_on_a_connection_that_is_used_again(pool: ConnectionPool, talker: Talker) -> None:
+    """The timer of a connection is that of an earlier request: it neither ends a later one before its time nor keeps it for longer."""
+    slow = [bytes([byte]) for byte in OK]  # some 2 ms each
+    assert await ask(pool, 0.5) == ApiResponse(200, b"ok")
+    await asyncio.sleep(0.48)
+    talker.says = [slow]
+    assert await ask(pool, 60.0) == ApiResponse(200, b"ok")
+    talker.says = [[]]
+    with pytest.raises(NoAnswer, match="i/o timeout"):
+        await ask(pool, 0.05)
+    assert talker.connections == 1
+
+
+async def test_a_connection_that_is_closed_leaves_no_timer(pool: ConnectionPool, talker: Talker) -> None:
+    assert await ask(pool) == ApiResponse(200, b"ok")
+    [connection] = pool._idle
+    assert connection._timer is not None
+    pool.close()
+    assert connection._timer is None
 
 
 @pytest.mark.parametrize("end", [[], [CLOSE]])
 async def test_an_answer_that_breaks_off_or_stalls_keeps_its_status(pool: ConnectionPool, talker: Talker, end: list[bytes]) -> None:
-    talker.says = [[b"HTTP/1.1 201 Created\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]
-    assert await ask(pool, 0.1) == ApiResponse(201, b"abc", "1", "it broke off")
+    talker.says = [[b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 10\r\n\r\nabc", *end]]
+    assert await ask(pool, 5.0 if end else 1.0) == ApiResponse(503, b"abc", "1", "it broke off")
     assert await ask(pool) == ApiResponse(200, b"ok")
     assert talker.connections == 2
 

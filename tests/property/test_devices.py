@@ -332,18 +332,13 @@ gpu_amounts = st.fixed_dictionaries({CORE: st.integers(-50, 100), RATIO: st.inte
 by_minor = st.dictionaries(st.integers(0, 6), gpu_amounts, max_size=4)
 
 
-@given(nodes(), st.lists(held_entries, max_size=3), st.none() | st.lists(held_entries, max_size=2), demands(), scorings, masks)
+@given(nodes(), st.lists(held_entries, max_size=3), demands(), scorings, masks)
 @settings(max_examples=120, deadline=None)
 def test_whatever_pods_hold_is_respected(
-    node: DeviceModel,
-    held: list[list[HeldDevice]],
-    elsewhere: list[list[HeldDevice]] | None,
-    demand: Demand,
-    weights: Weights,
-    mask: int,
+    node: DeviceModel, held: list[list[HeldDevice]], demand: Demand, weights: Weights, mask: int
 ) -> None:
     node = node._replace(held=[each for each in held if each])
-    kernel, request = Kernel(node, alike=elsewhere), compiled(demand)
+    kernel, request = Kernel(node, alike=node.held), compiled(demand)
     found = allocate(kernel.table, request, kernel.row, scoring_of(weights), mask=mask or None)
     check(node, demand, weights, found, mask=mask, reserve=False)
 

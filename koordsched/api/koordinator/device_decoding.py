@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import force_setattr
 
-from koordsched.api.koordinator.devices import CommonDevices, Device, DeviceInfo, DeviceSpec
+from koordsched.api.koordinator.devices import CommonDevices, Device, DeviceSpec
 from koordsched.api.meta import Object
 
 KEPT = 256  # texts
@@ -50,7 +50,7 @@ def _spec(text: bytes) -> DeviceSpec:
 
 @lru_cache(maxsize=KEPT)
 def _common(between: tuple[bytes, ...]) -> CommonDevices | None:
-    """Return the devices of a text, given what stands around their ids; None when some of these are not ids of the devices, each its own."""
+    """Return the devices of a text, given what stands around their ids; None when these are not the ids of the devices, each its own."""
     last = len(between) - 1
     text = b"".join([b'%b%b%d"' % (part, ID, place) if place < last else part for place, part in enumerate(between)])
     devices = _specs.decode(text).devices

@@ -76,22 +76,22 @@ def test_a_node_of_which_the_very_same_is_said_has_the_same_devices_and_its_own_
     assert node.score(gpus(percent=10), row=other) == alone.score(gpus(percent=10))
 
 
-@pytest.mark.parametrize("difference", ["an unlisted device is held there", "an unlisted device is held here", "its labels"])
+@pytest.mark.parametrize("difference", ["unlisted device on the other node", "unlisted device", "labels"])
 def test_a_node_that_differs_is_laid_out_by_itself(difference: str) -> None:
     same, node = described(2), DeviceNodes()
     other = node.add()
     node.table.set_devices(1, same)
-    if difference == "its labels":
+    if difference == "labels":
         node.label(row=other, honor=True)
     else:
-        node.use(7, row=0 if "there" in difference else other)
+        node.use(7, row=other if difference == "unlisted device" else 0)
     node.table.set_devices(other + 1, same)
     alone = DeviceNodes()
-    if "here" in difference:
+    if difference == "unlisted device":
         alone.use(7)
     alone.table.set_devices(1, described(2))
     assert node.table.summary(other + 1) == alone.table.summary(1)
-    assert (node.code(gpus(1), row=other) == "") == (difference != "its labels")
+    assert (node.code(gpus(1), row=other) == "") == (difference != "labels")
 
 
 def test_nodes_and_devices_that_outgrow_the_table_stay_what_they_were() -> None:

@@ -177,7 +177,7 @@ class Run:
                 return text
             if not process.running:
                 raise RaceError(f"the scheduler ended:\n{process.log_tail()}")
-            now = f"{handled(text)} {queues(text)}"
+            now = f"{self._acknowledged} acknowledged, {handled(text) - self._handled_before} taken in, pods: {dict(queues(text))}"
             if now != before:
                 begun, before = time.monotonic(), now
             if time.monotonic() - begun > STALL_SECONDS:
@@ -224,7 +224,7 @@ def changes(names: Sequence[str]) -> Iterator[RawRequest]:
         if number % 2:
             yield _patch(path, {"spec": {"unschedulable": turn % 2 == 0}})
         else:
-            times = {"lastProbeTime": rfc3339(FIRST_PROBE + number), "lastTransitionTime": reservations.CREATED}
+            times = {"lastProbeTime": rfc3339(FIRST_PROBE + 1 + number), "lastTransitionTime": reservations.CREATED}
             conditions = [{"type": kind, "status": "True", "reason": reason, **times} for kind, reason in CONDITIONS]
             yield _patch(f"{path}/status", {"status": {"conditions": conditions}})
 

@@ -46,6 +46,8 @@ from side_by_side.workload import Item, Workload
 HANDLED = "scheduler_event_handling_duration_seconds_count"
 UPDATES = "reservations.scheduling.koordinator.shUpdate"
 QUEUES = "scheduler_pending_pods"
+RELISTS, KIND = "koord_scheduler_relists_total", "reservations.scheduling.koordinator.sh"
+QUIET_SECONDS = 10.0
 CONDITIONS = (("Scheduled", "Scheduled"), ("Ready", "Available"))
 FIRST_PROBE = 1_767_225_600.0  # seconds since the epoch: when the Reservations were created
 AT_A_TIME = 64  # changes under way
@@ -73,6 +75,7 @@ class Outcome(msgspec.Struct, frozen=True):
     drained_s: float
     scheduler_cpu_ms_change: float
     pending: int  # pods at the end
+    relists: int  # how often the scheduler listed Reservations anew: of several changes of one it has then seen the last alone
 
     def mean(self, field: str, part: int) -> float:
         """Return the mean of a figure in the first (0), second or last third (2) of the time."""
@@ -98,7 +101,8 @@ class Run:
         self._entrant = ours(plane, self._load)
         self._names = [body["metadata"]["name"] for body in reservations.reservations(workload.node_names(self._load))]
         self._acknowledged = 0
-        self._handled_before = 0
+        self._before = ""  # what the scheduler said of itself then
+        self._last = (0, 0.0)  # changes taken in, and since when it has been so many
         self._seconds: list[Second] = []
 
     async def run(self) -> Outcome:
@@ -119,14 +123,14 @@ class Run:
             await asyncio.to_thread(process.stop, STOP_SECONDS)
 
     async def _measured(self, process: Process, server: ApiServer) -> Outcome:
-        self._handled_before = handled(await self._metrics())
+        self._before = await self._metrics()
         cpu, begun = self._cpu(), time.monotonic()
         looking = asyncio.create_task(self._look_each_second(begun))
         await self._change_all(server, begun)
         ended = time.monotonic()
         looking.cancel()
         await asyncio.wait({looking})
-        text = await self._until(process, lambda text: not self._backlog(text) and not queues(text).get("active"))
+        text = await self._until(process, self._is_settled)
         return Outcome(
             changes=self._acknowledged,
             changes_s=self._acknowledged / (ended - begun),
@@ -134,6 +138,7 @@ class Run:
             drained_s=time.monotonic() - ended,
             scheduler_cpu_ms_change=1e3 * (self._cpu() - cpu) / self._acknowledged,
             pending=sum(queues(text).values()),
+            relists=self._relists(text),
         )
 
     async def _change_all(self, server: ApiServer, begun: float) -> None:
@@ -161,12 +166,23 @@ class Run:
             await asyncio.sleep(1.0)
             acknowledged = self._acknowledged  # before the scheduler is asked, so that what is under way is no backlog
             text = await self._metrics()
-            backlog = max(0, acknowledged - handled(text) + self._handled_before)
+            backlog = max(0, acknowledged - self._taken_in(text))
             found = queues(text)
             self._seconds.append(Second(time.monotonic() - begun, acknowledged, backlog, found.get("active", 0), found.get("backoff", 0)))
 
-    def _backlog(self, text: str) -> int:
-        return self._acknowledged - handled(text) + self._handled_before
+    def _is_settled(self, text: str) -> bool:
+        """Answer whether every change is taken in and every pod tried; after a list anew, whether none has come for some seconds."""
+        found, now = self._taken_in(text), time.monotonic()
+        if found != self._last[0]:
+            self._last = (found, now)
+        all_seen = found >= self._acknowledged or (self._relists(text) > 0 and now - self._last[1] > QUIET_SECONDS)
+        return all_seen and not queues(text).get("active")
+
+    def _taken_in(self, text: str) -> int:
+        return handled(text) - handled(self._before)
+
+    def _relists(self, text: str) -> int:
+        return relists(text) - relists(self._before)
 
     async def _until(self, process: Process, holds: Callable[[str], bool]) -> str:
         """Wait until the scheduler's metrics say so, and return them."""
@@ -177,7 +193,7 @@ class Run:
                 return text
             if not process.running:
                 raise RaceError(f"the scheduler ended:\n{process.log_tail()}")
-            now = f"{self._acknowledged} acknowledged, {handled(text) - self._handled_before} taken in, pods: {dict(queues(text))}"
+            now = f"{self._acknowledged} acknowledged, {self._taken_in(text)} taken in, pods: {dict(queues(text))}"
             if now != before:
                 begun, before = time.monotonic(), now
             if time.monotonic() - begun > STALL_SECONDS:
@@ -195,6 +211,10 @@ class Run:
 def handled(text: str) -> int:
     """Return how many changes of Reservations the scheduler's handlers have taken in."""
     return counter(text, HANDLED, lambda labels: labels["event"])[UPDATES]
+
+
+def relists(text: str) -> int:
+    return counter(text, RELISTS, lambda labels: labels["kind"])[KIND]
 
 
 def queues(text: str) -> dict[str, int]:
@@ -265,6 +285,7 @@ def table(settings: Settings, found: Outcome) -> Table:
         shown.add_row(f"{name}, mean", *(f"{found.mean(field, part):.1f}" for part in range(3)))
     shown.add_row("changes a second", f"{found.changes_s:.0f}", "", "")
     shown.add_row("all taken in and tried, s after the last", f"{found.drained_s:.2f}", "", "")
+    shown.add_row("lists of Reservations anew", f"{found.relists}", "", "")
     shown.add_row("scheduler CPU, ms/change", f"{found.scheduler_cpu_ms_change:.3f}", "", "")
     return shown
 

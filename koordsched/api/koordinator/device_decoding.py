@@ -1,7 +1,7 @@
 """Devices out of JSON. Nodes of equal hardware have equal devices but for their ids: what is said of those is read once, and is one object.
 
-A Device of eight GPUs and four interfaces is 6 KB of text and 17 KB of objects; with its parts in common 2 KB, in a third of the time
-(bench_start_up.py). A text that is long, or one of very many, is read as ever.
+A Device of eight GPUs and four interfaces is 6 KB of text and 17 KB of objects; most of these are in common, and so is what is
+worked out of them (`CommonDevices`, bench_start_up.py). A text that is long, or one of very many, is read as ever.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Outcome(msgspec.Struct, frozen=True):
         """Return the mean of a figure in the first (0), second or last third (2) of the time."""
         third = max(len(self.seconds) // 3, 1)
         found = self.seconds[part * third : (part + 1) * third] if part < 2 else self.seconds[-third:]
-        return sum(getattr(second, field) for second in found) / len(found)
+        return float(sum(getattr(second, field) for second in found) / len(found))
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

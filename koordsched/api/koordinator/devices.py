@@ -5,6 +5,7 @@ An object's name is its node's. `status.allocations` is neither read nor written
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -89,7 +90,7 @@ class CommonDevices:
 
     def spec_with(self, ids: Sequence[str]) -> DeviceSpec:
         """Return the devices with an id each."""
-        copies = [info.__copy__() for info in self.devices]
+        copies = [copy(info) for info in self.devices]
         for info, own in zip(copies, ids, strict=True):
             force_setattr(info, "id", own)  # the copy is nobody's yet
         spec = DeviceSpec(tuple(copies))

@@ -198,11 +198,11 @@ cdef class DeviceTable:
         """Let an index have the scopes, partitions, switches and virtual functions of another one, and nothing of these held."""
         cdef NodeShape* shape = &self.shape[index]
         cdef const NodeShape* other = &self.shape[source]
-        cdef uint32_t free = HAS_FREE << GPU | HAS_FREE << RDMA | HAS_FREE << FPGA
+        cdef uint32_t free_bits = HAS_FREE << GPU | HAS_FREE << RDMA | HAS_FREE << FPGA
         cdef int type, v
         cdef int32_t vfs, count
         self._forget_shape(index)
-        self.node[index].flags = (self.node[index].flags & free) | (self.node[source].flags & ~free)
+        self.node[index].flags = (self.node[index].flags & free_bits) | (self.node[source].flags & ~free_bits)
         layouts = self._layouts_of.get(source)
         if layouts is not None:
             self._layouts_of[index] = list(layouts)

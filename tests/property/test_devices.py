@@ -206,7 +206,7 @@ class Kernel:
             self.table.add(INDEX, held)
 
     def answers(self, demand: Demand) -> Any:
-        """Return all cells, and what a pod would be told and given."""
+        """Return all cells, and why a pod is refused, or what it is given."""
         request = compiled(demand)
         code = filter_devices(self.table, request, self.rows)[0]
         return self.table.summary(INDEX), code, allocate(self.table, request, self.row)

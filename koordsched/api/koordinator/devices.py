@@ -92,7 +92,7 @@ class CommonDevices:
         """Return the devices with an id each."""
         copies = [copy(info) for info in self.devices]
         for info, own in zip(copies, ids, strict=True):
-            force_setattr(info, "id", own)  # the copy is nobody's yet
+            force_setattr(info, "id", own)  # nothing else has the copy yet
         spec = DeviceSpec(tuple(copies))
         spec.__dict__["common"] = self
         return spec

@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up serving-load churn soak mutate differential fuzz controlplane browser clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up reservation-events serving-load churn soak mutate differential fuzz controlplane browser clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -89,6 +89,9 @@ side-by-side: .venv/.ready ## ours, kube-scheduler and a null binder drain the s
 
 start-up: .venv/.ready ## from the start of the process to the first decision, with all of Koordinator's objects and without (ARGS="--repeat 3")
 	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side.start_up $(ARGS)
+
+reservation-events: .venv/.ready ## Reservations change while pods wait: does anything pile up? (ARGS="--nodes 1000 --pods 10000")
+	PYTHONPATH=bench:tests .venv/bin/python -m side_by_side.reservation_events $(ARGS)
 
 serving-load: .venv/.ready ## a backlog is drained without and with a load on all endpoints of the ports (ARGS="--pods 5000 --rate 50")
 	PYTHONPATH=bench:tests .venv/bin/python -m serving_load $(ARGS)

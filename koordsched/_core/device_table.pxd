@@ -138,6 +138,7 @@ cdef class DeviceTable:
     cdef dict _layouts                        # scopes or partitions as bytes -> [the bytes that nodes share, how many do]
     cdef dict _layouts_of                     # index -> [those of the node]
     cdef dict _described                      # index -> NodeDevices
+    cdef dict _laid_out                       # id of NodeDevices -> an index that was laid out by them, if it is described by them still
     cdef dict _accelerators                   # index -> NodeAccelerators
     cdef dict _vfs_held                       # (index, type, minor) -> {bus id: pods that hold it}
     cdef list label_sets                      # [id] mapping of labels; 0: the empty one
@@ -154,6 +155,10 @@ cdef class DeviceTable:
     cdef int rebuild(self, Py_ssize_t index) except -1
     cdef int _change(self, Py_ssize_t index, held, int sign) except -1
     cdef Py_ssize_t _admit(self, Py_ssize_t index, int type, int64_t minor) except -2
+    cdef bint _copy_layout(self, Py_ssize_t index, devices) except -1
+    cdef bint _is_held(self, Py_ssize_t index, int type) noexcept nogil
+    cdef int _copy_cells(self, Py_ssize_t index, Py_ssize_t source, int type) except -1
+    cdef int _copy_shape(self, Py_ssize_t index, Py_ssize_t source) except -1
     cdef int _shape(self, Py_ssize_t index) except -1
     cdef int _write_totals(self, int64_t* sums, int type, Py_ssize_t cell, device) except -1
     cdef int hold_vfs(self, Py_ssize_t index, int type, int64_t minor, vfs, int sign) except -1
@@ -162,6 +167,7 @@ cdef class DeviceTable:
     cdef bint _has_percent_gpus(self, Py_ssize_t index) noexcept
     cdef int _forget_shape(self, Py_ssize_t index) except -1
     cdef _amounts(self, int type, const int64_t* column, Py_ssize_t cell)
+    cdef int _make_room(self, int type, Cells* cells, int count) except -1
     cdef int _release(self, int type, Cells* cells) except -1
     cdef int _take(self, int type, Cells* cells, int count) except -1
     cdef int _widen(self, int type, Py_ssize_t capacity) except -1

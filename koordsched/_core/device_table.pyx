@@ -6,7 +6,7 @@ A pod that comes or goes costs O(devices it holds); a Device object is laid out 
 cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from koordsched._core.device_facts import (
     DEVICE_TYPE_NAMES,
@@ -28,6 +28,8 @@ cdef dict EIGHT_LINKED = {                         # deviceshare.md §6.3: cards
     count: [DevicePartition(tuple(range(first, first + count)), 1) for first in range(0, 8, count)] for count in (1, 2, 4, 8)
 }
 
+cdef Py_ssize_t MAX_LAID_OUT = 1024  # layouts that are found again: those of nodes that all differ must not fill the memory
+
 MAX_DEVICES = LARGEST_GROUP
 MAX_AMOUNT = LARGEST_AMOUNT
 
@@ -48,6 +50,7 @@ cdef class DeviceTable:
         self._layouts = {}
         self._layouts_of = {}
         self._described = {}
+        self._laid_out = {}
         self._accelerators = {}
         self._vfs_held = {}
         self.label_sets = []
@@ -112,6 +115,8 @@ cdef class DeviceTable:
 
     def set_devices(self, Py_ssize_t index, devices not None):
         self.check(index)
+        if self._copy_layout(index, devices):
+            return
         for type, listed in devices.devices.items():
             minors = {device.minor for device in listed} | self._held_minors(index, type)
             if len(minors) > LARGEST_GROUP:
@@ -125,6 +130,100 @@ cdef class DeviceTable:
             raise ValueError(f"NUMA nodes {devices.numa_ids:#x}: must be 0 to 63")
         self._described[index] = devices
         self.rebuild(index)
+        if len(self._laid_out) >= MAX_LAID_OUT:
+            self._laid_out.clear()
+        self._laid_out[id(devices)] = index
+
+    cdef bint _copy_layout(self, Py_ssize_t index, devices) except -1:
+        """Lay the devices out as on another node of which the very same was said: most nodes have the same ones. False: there is none.
+
+        What pods hold is the other node's own, so it is left out, and neither may have devices that are held and not listed.
+        """
+        cdef int type
+        cdef Py_ssize_t source = self._laid_out.get(id(devices), 0)
+        if not source or source == index or self._described.get(source) is not devices:
+            return False
+        if (self._accelerators.get(index) or NodeAccelerators()) != (self._accelerators.get(source) or NodeAccelerators()):
+            return False
+        for type in range(TYPES):
+            if self._is_held(index, type) or size_of(self.masks[source * TYPES + type].listed) != self.node[source].cells[type].count:
+                return False
+        self._described[index] = devices
+        memset(&self.sums[index * 2 * RESOURCES], 0, 2 * RESOURCES * sizeof(int64_t))
+        self.node[index].numa_ids = self.node[source].numa_ids
+        self.node[index].pcies = self.node[source].pcies
+        for type in range(TYPES):
+            self._copy_cells(index, source, type)
+        self._copy_shape(index, source)
+        return True
+
+    cdef bint _is_held(self, Py_ssize_t index, int type) noexcept nogil:
+        """Answer whether pods hold some device of a type."""
+        cdef const Cells* cells = &self.node[index].cells[type]
+        cdef Py_ssize_t cell
+        for cell in range(cells.start, cells.start + cells.count):
+            if self.columns[type].holds[cell] > 0:
+                return True
+        return False
+
+    cdef int _copy_cells(self, Py_ssize_t index, Py_ssize_t source, int type) except -1:
+        """Write the devices of one type as those of another node, and nothing of them held."""
+        cdef DeviceColumns* columns = &self.columns[type]
+        cdef Cells* cells = &self.node[index].cells[type]
+        cdef const Cells* others = &self.node[source].cells[type]
+        cdef int64_t* sums = &self.sums[(index * RESOURCES + first_resource(type)) * 2]
+        cdef Py_ssize_t at, cell, other, part
+        cdef int r
+        self._make_room(type, cells, others.count)
+        cells.count = others.count
+        memset(&self.masks[index * TYPES + type], 0, sizeof(Masks))
+        self.masks[index * TYPES + type].listed = self.masks[source * TYPES + type].listed
+        for at in range(cells.count):
+            cell, other = cells.start + at, others.start + at
+            columns.minor[cell] = columns.minor[other]
+            columns.holds[cell] = 0
+            columns.state[cell] = columns.state[other]
+            columns.labels[cell] = columns.labels[other]
+            columns.numa[cell] = columns.numa[other]
+            columns.pcie[cell] = columns.pcie[other]
+            for r in range(resources_of(type)):
+                part = r * columns.capacity
+                columns.total[part + cell] = columns.total[part + other]
+                columns.used[part + cell] = columns.free[part + cell] = 0
+                sums[2 * r] += columns.total[part + cell]
+            self.settle(index, type, cell)
+        return 0
+
+    cdef int _copy_shape(self, Py_ssize_t index, Py_ssize_t source) except -1:
+        """Let an index have the scopes, partitions, switches and virtual functions of another one, and nothing of these held."""
+        cdef NodeShape* shape = &self.shape[index]
+        cdef const NodeShape* other = &self.shape[source]
+        cdef uint32_t free_bits = HAS_FREE << GPU | HAS_FREE << RDMA | HAS_FREE << FPGA
+        cdef int type, v
+        cdef int32_t vfs, count
+        self._forget_shape(index)
+        self.node[index].flags = (self.node[index].flags & free_bits) | (self.node[source].flags & ~free_bits)
+        layouts = self._layouts_of.get(source)
+        if layouts is not None:
+            self._layouts_of[index] = list(layouts)
+            for content in layouts:
+                self._layouts[content][1] += 1
+        shape.scopes, shape.partitions, shape.switches = other.scopes, other.partitions, other.switches
+        shape.scope_count, shape.partition_count = other.scope_count, other.partition_count
+        for type in range(TYPES):
+            if other.vf_start[type] == NULL:
+                continue
+            count = self.node[source].cells[type].count
+            vfs = other.vf_start[type][count]
+            shape.vf_start[type] = <int32_t*> calloc(count + 1, sizeof(int32_t))
+            shape.vfs[type] = <VirtualFunction*> calloc(vfs + 1, sizeof(VirtualFunction))
+            if shape.vf_start[type] == NULL or shape.vfs[type] == NULL:
+                raise MemoryError
+            memcpy(shape.vf_start[type], other.vf_start[type], (count + 1) * sizeof(int32_t))
+            memcpy(shape.vfs[type], other.vfs[type], vfs * sizeof(VirtualFunction))
+            for v in range(vfs):
+                shape.vfs[type][v].used = 0
+        return 0
 
     # What changes with a pod
 
@@ -250,9 +349,7 @@ cdef class DeviceTable:
             listed = {} if described is None else {device.minor: device for device in described.devices.get(type, ())}
             minors = sorted({*listed, *held[type]})
             count = len(minors)
-            if count > node.cells[type].room:
-                self._release(type, &node.cells[type])
-                self._take(type, &node.cells[type], count)
+            self._make_room(type, &node.cells[type], count)
             node.cells[type].count = count
             columns = &self.columns[type]
             memset(&self.masks[index * TYPES + type], 0, sizeof(Masks))
@@ -607,6 +704,13 @@ cdef class DeviceTable:
             if self.columns[type].minor[cell] == minor:
                 return cell
         return -1
+
+    cdef int _make_room(self, int type, Cells* cells, int count) except -1:
+        """Let a node have at least so many cells of a type; what stood in them is lost if there are too few."""
+        if count > cells.room:
+            self._release(type, cells)
+            self._take(type, cells, count)
+        return 0
 
     cdef int _release(self, int type, Cells* cells) except -1:
         if cells.room:

@@ -44,7 +44,7 @@ NPU_CORE = DeviceResource.NPU_CORE
 OWN = {RDMA: DeviceResource.RDMA, FPGA: DeviceResource.FPGA}
 ABOUT_A_TYPE = {DeviceReason.NO_DEVICES, DeviceReason.INSUFFICIENT, DeviceReason.NO_VFS}
 MODELS = ("", "H20", "A10")
-INDEX = 1
+INDEX, OTHER_INDEX = 1, 2
 
 # Nodes
 
@@ -161,13 +161,34 @@ scorings = st.sampled_from(
 masks = st.sampled_from([0, 0, 1, 2, 3])
 ONE_VF = Demand({RDMA: TypeDemand({OWN[RDMA]: 1}, 1, vf_selector=lambda _labels: True)})
 
+# What pods hold that no scheduler of ours gave them
+
+held_entries = st.lists(
+    st.one_of(
+        st.builds(
+            HeldDevice,
+            st.just(GPU),
+            st.integers(0, 8),
+            st.fixed_dictionaries({CORE: st.integers(0, 120), RATIO: st.integers(0, 120), MEMORY: st.integers(0, 1200)}),
+        ),
+        st.builds(
+            lambda minor, amount, vfs: HeldDevice(RDMA, minor, {OWN[RDMA]: amount}, tuple(f"0000:{minor}:00.{vf}" for vf in vfs)),
+            st.integers(0, 4),
+            st.integers(0, 120),
+            st.sets(st.integers(0, 2)),
+        ),
+        st.builds(lambda minor, amount: HeldDevice(FPGA, minor, {OWN[FPGA]: amount}), st.integers(0, 2), st.integers(0, 100)),
+    ),
+    max_size=4,
+)
+
 # The kernel
 
 
 class Kernel:
-    """One node in a table."""
+    """One node in a table. alike: what pods hold on another one that was described before by the very same; None: there is none."""
 
-    def __init__(self, node: DeviceModel) -> None:
+    def __init__(self, node: DeviceModel, alike: Sequence[Sequence[HeldDevice]] | None = None) -> None:
         names = NodeTable()
         attribute = names.new_attribute()
         row = names.acquire_row()
@@ -175,6 +196,8 @@ class Kernel:
         self.rows = np.array([row], np.int32)
         self.row = row
         self.table = DeviceTable(names, attribute)
+        if alike is not None:
+            self._describe_another(node, alike)
         self.table.clear_node(INDEX)
         self.table.set_accelerators(INDEX, node.accelerators)
         if node.described is not None:
@@ -183,10 +206,18 @@ class Kernel:
             self.table.add(INDEX, held)
 
     def answers(self, demand: Demand) -> Any:
-        """Return all cells, and what Filter says to a pod and what it would be given."""
+        """Return all cells, and why a pod is refused, or what it is given."""
         request = compiled(demand)
         code = filter_devices(self.table, request, self.rows)[0]
         return self.table.summary(INDEX), code, allocate(self.table, request, self.row)
+
+    def _describe_another(self, node: DeviceModel, held: Sequence[Sequence[HeldDevice]]) -> None:
+        self.table.clear_node(OTHER_INDEX)
+        self.table.set_accelerators(OTHER_INDEX, node.accelerators)
+        if node.described is not None:
+            self.table.set_devices(OTHER_INDEX, node.described)
+        for of_pod in held:
+            self.table.add(OTHER_INDEX, of_pod)
 
 
 def compiled(demand: Demand) -> DeviceRequest:
@@ -237,10 +268,22 @@ def held_by(given: Sequence[Allocated]) -> list[HeldDevice]:
     return [HeldDevice(each.type, each.minor, each.amounts, (each.vf[0],) if each.vf else ()) for each in given]
 
 
-@given(nodes(), st.lists(st.tuples(demands(), st.integers(0, 3)), min_size=1, max_size=6), scorings, masks)
+@given(
+    nodes(),
+    st.lists(st.tuples(demands(), st.integers(0, 3)), min_size=1, max_size=6),
+    st.none() | st.lists(held_entries, max_size=2),
+    scorings,
+    masks,
+)
 @settings(max_examples=120, deadline=None)
-def test_pods_get_what_the_model_gives_them(node: DeviceModel, sequence: list[tuple[Demand, int]], weights: Weights, mask: int) -> None:
-    kernel, scoring = Kernel(node), scoring_of(weights)
+def test_pods_get_what_the_model_gives_them(
+    node: DeviceModel,
+    sequence: list[tuple[Demand, int]],
+    elsewhere: list[list[HeldDevice]] | None,
+    weights: Weights,
+    mask: int,
+) -> None:
+    kernel, scoring = Kernel(node, alike=elsewhere), scoring_of(weights)
     for demand, goes in sequence:
         request = compiled(demand)
         filtered = int(filter_devices(kernel.table, request, kernel.rows)[0])
@@ -283,26 +326,8 @@ def overcommitted(node: DeviceModel) -> list[str]:
     return found
 
 
-# What pods hold that no scheduler of ours gave them, and what reservations and victims change
+# What reservations and victims change
 
-held_entries = st.lists(
-    st.one_of(
-        st.builds(
-            HeldDevice,
-            st.just(GPU),
-            st.integers(0, 8),
-            st.fixed_dictionaries({CORE: st.integers(0, 120), RATIO: st.integers(0, 120), MEMORY: st.integers(0, 1200)}),
-        ),
-        st.builds(
-            lambda minor, amount, vfs: HeldDevice(RDMA, minor, {OWN[RDMA]: amount}, tuple(f"0000:{minor}:00.{vf}" for vf in vfs)),
-            st.integers(0, 4),
-            st.integers(0, 120),
-            st.sets(st.integers(0, 2)),
-        ),
-        st.builds(lambda minor, amount: HeldDevice(FPGA, minor, {OWN[FPGA]: amount}), st.integers(0, 2), st.integers(0, 100)),
-    ),
-    max_size=4,
-)
 gpu_amounts = st.fixed_dictionaries({CORE: st.integers(-50, 100), RATIO: st.integers(-50, 100), MEMORY: st.integers(-100, 1000)})
 by_minor = st.dictionaries(st.integers(0, 6), gpu_amounts, max_size=4)
 
@@ -313,7 +338,7 @@ def test_whatever_pods_hold_is_respected(
     node: DeviceModel, held: list[list[HeldDevice]], demand: Demand, weights: Weights, mask: int
 ) -> None:
     node = node._replace(held=[each for each in held if each])
-    kernel, request = Kernel(node), compiled(demand)
+    kernel, request = Kernel(node, alike=node.held), compiled(demand)
     found = allocate(kernel.table, request, kernel.row, scoring_of(weights), mask=mask or None)
     check(node, demand, weights, found, mask=mask, reserve=False)
 

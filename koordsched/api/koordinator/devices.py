@@ -5,10 +5,17 @@ An object's name is its node's. `status.allocations` is neither read nor written
 
 from __future__ import annotations
 
+from copy import copy
+from typing import TYPE_CHECKING
+
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from koordsched.api.core import ResourceList
 from koordsched.api.meta import Api, Int32, Object
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 """Label of Devices and Nodes: with HONOR GPUs are given by partition only; with any other value partitions are preferred."""
@@ -64,8 +71,31 @@ class DeviceInfo(Api):
     conditions: tuple[DeviceCondition, ...] = ()
 
 
-class DeviceSpec(Api):
+class DeviceSpec(Api, dict=True, gc=True):
     devices: tuple[DeviceInfo, ...] = ()
+
+    @property
+    def common(self) -> CommonDevices | None:
+        """What it has in common with the Devices of other nodes, if it was made of that: all but the ids."""
+        return self.__dict__.get("common")  # no field: neither read from JSON, nor written, nor kept where a changed copy is made
+
+
+class CommonDevices:
+    """Devices that several nodes have, but for their ids. Equal to itself alone, so that what is worked out of them is found by it."""
+
+    __slots__ = ("devices",)
+
+    def __init__(self, devices: tuple[DeviceInfo, ...]) -> None:
+        self.devices = devices
+
+    def spec_with(self, ids: Sequence[str]) -> DeviceSpec:
+        """Return the devices with an id each."""
+        copies = [copy(info) for info in self.devices]
+        for info, own in zip(copies, ids, strict=True):
+            force_setattr(info, "id", own)  # nothing else has the copy yet
+        spec = DeviceSpec(tuple(copies))
+        spec.__dict__["common"] = self
+        return spec
 
 
 class Device(Object):

@@ -16,6 +16,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from koordsched.api.core import Pod
+from koordsched.api.koordinator.device_decoding import DeviceText, device_of
+from koordsched.api.koordinator.devices import Device
 from koordsched.api.koordinator.reservation_decoding import ReservationText, reservation_of
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.meta import JSON_ERRORS, Api, Object, ObjectMeta, Unstructured
@@ -73,11 +75,17 @@ class Batch(msgspec.Struct, frozen=True):
     lost: str = ""  # why the history is not whole any more, "" when it is
 
 
+IN_PARTS: dict[type[Object], type[Object]] = {Reservation: ReservationText, Device: DeviceText}
+"""Structs whose parts are texts at first, because objects have many in common."""
+
+
 def _whole(obj: Object) -> Object:
-    """Return a new object with the parts that equal ones have already: of pods that name thousands of things, and of Reservations."""
+    """Return a new object with the parts that equal ones have: of pods that name thousands of things, Reservations and Devices."""
     if isinstance(obj, Pod):
         return share(obj)
-    return reservation_of(obj) if isinstance(obj, ReservationText) else obj
+    if isinstance(obj, ReservationText):
+        return reservation_of(obj)
+    return device_of(obj) if isinstance(obj, DeviceText) else obj
 
 
 class KindDecoder:
@@ -87,7 +95,7 @@ class KindDecoder:
         self._kind = kind
         self._api_version = kind.api_version  # one text for all objects
         self._unreadable: Counter[str] = Counter() if unreadable is None else unreadable
-        struct: Any = ReservationText if kind.struct is Reservation else kind.struct
+        struct: Any = IN_PARTS.get(kind.struct, kind.struct)
         self._typed = kind.struct is not Unstructured
         self._objects = msgspec.json.Decoder(struct)
         self._pages = msgspec.json.Decoder(_RawPage)

@@ -49,6 +49,8 @@ RESOURCES = {name: DeviceResource(number) for number, name in enumerate(DEVICE_R
 
 MAX_KEPT = 4096
 """Facts of devices that are kept to be found again: those of nodes that all differ must not fill the memory."""
+MAX_DESCRIBED = 256
+"""Kinds of nodes whose devices are kept, the same."""
 MAX_NUMA_ID = 63
 UNKNOWN_NUMA_ID = -1
 
@@ -66,9 +68,26 @@ class KnownDevices:
     def __init__(self) -> None:
         self._parts: dict[Hashable, DeviceInfo] = {}
         self._read: dict[Hashable, tuple[DeviceInfo, DeviceFacts]] = {}
+        self._described: dict[Hashable, DescribedDevices] = {}
+
+    def describe(self, device: Device, held: Mapping[DeviceType, Collection[int]], *, gone: bool = False) -> DescribedDevices:
+        """Read a Device (`describe_device`), or return what was read of another node's that says the same."""
+        common, meta = device.spec.common, device.metadata
+        few = len(device.spec.devices) + sum(map(len, held.values())) <= MAX_DEVICES  # else it depends on what is held
+        if common is None or gone or not few:
+            return describe_device(device, held, gone=gone, known=self)
+        key = (common, *_what_labels_say(meta.labels), meta.annotations.get(GPU_PARTITIONS))
+        found = self._described.get(key)
+        if found is None:
+            if len(self._described) >= MAX_DESCRIBED:
+                self._described.clear()
+            found = self._described[key] = describe_device(device, held, known=self)
+        return found
 
     def share(self, device: Device) -> Device:
         """Return the Device with the parts of its devices that other nodes have, too: 5,000 Devices take 100 MB otherwise."""
+        if device.spec.common is not None:
+            return device
         return replace(device, spec=DeviceSpec(tuple([self._shared(info) for info in device.spec.devices])))
 
     def _shared(self, info: DeviceInfo) -> DeviceInfo:
@@ -135,15 +154,20 @@ def describe_device(
                 problems.append(f"{path}: more than {MAX_DEVICES} devices of a type cannot be counted, so it is left out")
                 continue
             listed[info.minor] = facts(info, path, problems, healthy=info.health and not gone)
-    labels = device.metadata.labels
+    honor, well_planned = _what_labels_say(device.metadata.labels)
     devices = NodeDevices(
         {device_type: tuple(listed.values()) for device_type, listed in by_type.items()},
         _partitions(device, by_type.get(DeviceType.GPU, {}), problems),
-        labels.get(GPU_PARTITION_POLICY) == HONOR,
-        labels.get(SECONDARY_DEVICE_WELL_PLANNED) == "true",
+        honor,
+        well_planned,
         other_numa_ids,
     )
     return DescribedDevices(devices, problems)
+
+
+def _what_labels_say(labels: Mapping[str, str]) -> tuple[bool, bool]:
+    """Return whether partitions must be honored, and whether GPUs have interfaces near them."""
+    return labels.get(GPU_PARTITION_POLICY) == HONOR, labels.get(SECONDARY_DEVICE_WELL_PLANNED) == "true"
 
 
 def _facts(info: DeviceInfo, path: str, problems: list[str], *, healthy: bool) -> DeviceFacts:

@@ -39,7 +39,6 @@ from koordsched.log import get_logger
 from koordsched.plugins.deviceshare.allocated import PodDevices, allocated_devices, allocations_without, with_allocations
 from koordsched.plugins.deviceshare.node_devices import (
     KnownDevices,
-    describe_device,
     has_several_scores,
     held_minors,
     node_accelerators,
@@ -68,16 +67,34 @@ UNLABELLED = NodeAccelerators()
 class DeviceEntry:
     """What is known of a node."""
 
-    __slots__ = ("accelerators", "deleted", "device", "ids", "index", "name", "pods")
+    __slots__ = ("_device", "_ids", "accelerators", "deleted", "index", "name", "pods")
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name
         self.index = index  # in the table
-        self.device: Device | None = None  # the last one
+        self._device: Device | None = None
         self.deleted = False  # whether it has been deleted, so that none of its devices is healthy
-        self.ids: Mapping[tuple[str, int], str] = {}  # of its devices, by type and minor
+        self._ids: Mapping[tuple[str, int], str] | None = None
         self.accelerators = UNLABELLED
         self.pods: dict[str, PodDevices] = {}  # by uid
+
+    @property
+    def device(self) -> Device | None:
+        """Return the last one."""
+        return self._device
+
+    @device.setter
+    def device(self, device: Device | None) -> None:
+        self._device = device
+        self._ids = None
+
+    @property
+    def ids(self) -> Mapping[tuple[str, int], str]:
+        """Return the ids of its devices, by type and minor; of two, the last. Worked out for nodes that are asked about."""
+        if self._ids is None:
+            infos = () if self._device is None else self._device.spec.devices
+            self._ids = {(info.type, info.minor): info.id for info in infos if info.minor is not None}
+        return self._ids
 
     @property
     def unknown(self) -> bool:
@@ -112,8 +129,8 @@ class DeviceState(PodHoldings[PodDevices]):
         self.devices: Mapping[str, Device] = handle.informer(DEVICE).store
         self._entries: dict[str, DeviceEntry] = {}
         self._holdings: dict[PodIndex, DeviceHoldings] = {}
-        self._known = KnownDevices()
-        handle.add_transformer(Transformer(name="DeviceShare", kind=DEVICE, transform=self._known.share))
+        self.known = KnownDevices()
+        handle.add_transformer(Transformer(name="DeviceShare", kind=DEVICE, transform=self.known.share))
         self._problems = ProblemReporter(handle, INVALID_DEVICE_EVENT, "an object about devices is not right")
         handle.informer(NODE).add_handler(_Nodes(self, self._problems))
         handle.informer(DEVICE).add_handler(_Devices(self))
@@ -289,15 +306,13 @@ class DeviceState(PodHoldings[PodDevices]):
     def _write_device(self, entry: DeviceEntry) -> None:
         device = entry.device
         assert device is not None
-        devices, problems = describe_device(device, held_minors(entry.held()), gone=entry.deleted, known=self._known)
+        devices, problems = self.known.describe(device, held_minors(entry.held()), gone=entry.deleted)
         self.table.set_devices(entry.index, devices)
         if not entry.deleted:
             self._problems.set_problems(DEVICE.kind, entry.name, {problem: problem for problem in problems})
 
     def _keep_device(self, entry: DeviceEntry, device: Device | None) -> None:
         entry.device, entry.deleted = device, False
-        infos = () if device is None else device.spec.devices
-        entry.ids = {(info.type, info.minor): info.id for info in infos if info.minor is not None}  # of two, the last
 
     # Entries
 
@@ -428,7 +443,7 @@ class _Devices:
 
     def on_add(self, device: Device, _arrival: Arrival) -> None:
         self._state.set_device(device)
-        if GPU_PARTITIONS in device.metadata.annotations and has_several_scores(describe_device(device, {}).devices):
+        if GPU_PARTITIONS in device.metadata.annotations and has_several_scores(self._state.known.describe(device, {}).devices):
             log.info("partitions with the lowest allocationScore come first, as in the reference", device=device.metadata.name)
 
     def on_update(self, _old: Device, new: Device) -> None:

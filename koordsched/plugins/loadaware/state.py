@@ -15,7 +15,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from koordsched.api.kinds import NODE, NODE_METRIC
+from koordsched.api.kinds import NODE, NODE_METRIC, POD
 from koordsched.api.koordinator.loads import RAW_ALLOCATABLE, RESERVE_POD, USAGE_THRESHOLDS, raw_allocatable
 from koordsched.api.koordinator.reading import Malformed
 from koordsched.cache.plugin_state import PodFollower
@@ -94,7 +94,9 @@ class LoadState(PodFollower):
         self.expired = 0  # metrics that did
         self._problems = ProblemReporter(handle, INVALID_METRIC_EVENT, "an object about the load of a node is not right")
         handle.informer(NODE).add_handler(_Nodes(self))
-        handle.informer(NODE_METRIC).add_handler(_Metrics(self))
+        metrics = handle.informer(NODE_METRIC)
+        metrics.add_handler(_Metrics(self))
+        metrics.take_over_after(handle.informer(POD))  # a metric counts all pods of its node at once
         handle.cache.follow(self)
 
     # Profiles

@@ -15,7 +15,7 @@ from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, shared_resources
 
 if TYPE_CHECKING:
-    from koordsched.api.core import ResourceList
+    from koordsched.api.core import Quantity, ResourceList
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.resources import PodResources
@@ -24,7 +24,8 @@ DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
 NO_SLOT = -1
 KEPT_NAMES = 256  # sets of names that reservations share
-KEPT_AMOUNTS = 1024  # amounts that are left of reservations
+KEPT_AMOUNTS = 1024  # amounts that are left of reservations, and that they have
+MANY_WRITTEN = 32  # amounts of more resources are not kept
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -87,7 +88,7 @@ class ReservationInfo:
         self.allocate_once = spec.allocate_once
         self.unschedulable = spec.unschedulable
         self.terminating = meta.deletion_timestamp is not None
-        self.taints = tuple(taint for taint in spec.taints if taint.effect in {"NoSchedule", "NoExecute"})
+        self.taints = tuple([taint for taint in spec.taints if taint.effect in {"NoSchedule", "NoExecute"}]) if spec.taints else ()
         self.policy = spec.allocate_policy
         self.order = reservation_order(meta.labels)
         self.created = meta.creation_timestamp or ""
@@ -95,7 +96,7 @@ class ReservationInfo:
         try:
             of_status = self.available and not self.operating
             of_pod = pod.resources.requests
-            amounts = amounts_of(status.allocatable) if of_status else of_pod
+            amounts = _amounts_written(status.allocatable) if of_status else of_pod
             self.allocatable = of_pod if amounts == of_pod else amounts  # one object for all reservations of these amounts
         except QuantityError as error:
             self.problem, self.allocatable = f"status.allocatable: {error}", {}
@@ -183,6 +184,16 @@ def same_amounts(one: PodInfo, other: PodInfo) -> bool:
 def amounts_of(resources: ResourceList) -> dict[str, int]:
     """Return the amounts of all resources, `pods` included. QuantityError."""
     return {name: milli_value(quantity) if name == "cpu" else value(quantity) for name, quantity in resources.items()}
+
+
+def _amounts_written(resources: ResourceList) -> dict[str, int]:
+    """Return the same, not to be changed: reservations of one template have the same amounts. QuantityError."""
+    return amounts_of(resources) if len(resources) > MANY_WRITTEN else _amounts_kept(tuple(resources.items()))
+
+
+@lru_cache(maxsize=KEPT_AMOUNTS)
+def _amounts_kept(written: tuple[tuple[str, Quantity], ...]) -> dict[str, int]:
+    return amounts_of(dict(written))
 
 
 def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:

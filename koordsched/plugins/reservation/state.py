@@ -46,7 +46,12 @@ if TYPE_CHECKING:
 
 OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
 USAGE = int(NodeChange.USAGE)
+KEPT_COLUMNS = 256  # different amounts of reservations that are kept by column
 IDLE_SPECS = 64  # specifications without a reservation that are kept at least: pods are signed again when some are forgotten
+
+
+Columns = tuple[dict[int, int], dict[int, bool], int]
+"""What a reservation has and what is counted of it, by column of resources; and of how many resources it has something."""
 
 
 class CreditOwner(str):
@@ -120,6 +125,9 @@ class ReservationState(PodFollower):
         self._resized: dict[str, PodInfo] = {}  # by uid, while a simulation runs: what was counted of a reservation before it
         self._idle: dict[OwnerSpec, None] = {}
         self._policies = PoliciesOfNodes()
+        self._columns: dict[
+            tuple[int, int, bool], tuple[Mapping[str, int], frozenset[str], Columns]
+        ] = {}  # by the ids of amounts and names, which are held so that these stay theirs
         self._serial = count(1)
         cache.columns.call_when_renewed(self._write_all)
         cache.follow(self)
@@ -311,19 +319,42 @@ class ReservationState(PodFollower):
         ids = self._cache.columns.resources
         limits = info.policy == "Restricted"
         most = info.allocatable.get("pods") if limits else None
+        whole, named, weights = self._numbered(info, limits=limits)
         self.table.write(
             info.slot,
-            {ids[name]: amount for name, amount in info.allocatable.items() if name in ids and name != "pods"},
-            {ids[name]: amount for name, amount in info.allocated.items() if name in ids},
-            {ids[name]: amount for name, amount in info.reserved.items() if name in ids},
-            {ids[name]: limits for name in info.resource_names if name in ids},
+            whole,
+            {ids[name]: amount for name, amount in info.allocated.items() if name in ids} if info.allocated else {},
+            {ids[name]: amount for name, amount in info.reserved.items() if name in ids} if info.reserved else {},
+            named,
             None if most is None else most - len(info.owners),
             info.order,
+            weights,
+        )
+
+    def _numbered(self, info: ReservationInfo, *, limits: bool) -> Columns:
+        """Return what the reservation has and what is counted of it, by column, and of how many resources it has something.
+
+        Worked out once for all that have the very same amounts, as those of one template have.
+        """
+        key = (id(info.allocatable), id(info.resource_names), limits)
+        known = self._columns.get(key)
+        if known is None:
+            if len(self._columns) >= KEPT_COLUMNS:
+                self._columns.clear()
+            known = self._columns[key] = (info.allocatable, info.resource_names, self._number(info, limits=limits))
+        return known[2]
+
+    def _number(self, info: ReservationInfo, *, limits: bool) -> Columns:
+        ids = self._cache.columns.resources
+        return (
+            {ids[name]: amount for name, amount in info.allocatable.items() if name in ids and name != "pods"},
+            {ids[name]: limits for name in info.resource_names if name in ids},
             sum(1 for amount in info.allocatable.values() if amount),
         )
 
     def _write_all(self) -> None:
         """Columns were renewed."""
+        self._columns.clear()
         for info in self.by_uid.values():
             self._write(info)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koordsched.api.core import Node
-    from koordsched.api.koordinator.devices import Device
+    from koordsched.api.koordinator.devices import CommonDevices, Device, DeviceInfo
     from koordsched.api.koordinator.quotas import ElasticQuota
     from koordsched.scheduler.transformers.pods import Report
 
+KEPT_DEVICES = 256  # kinds of nodes of which it is known how their devices name what they offer
 UNTRIMMED = frozenset(BATCH_RESOURCES.values())
 """Koordinator's manager has taken the reservation off these amounts already."""
 
@@ -54,11 +56,24 @@ def trim_reservation(report: Report, node: Node) -> Node:
 
 def rename_device_resources(device: Device) -> Device:
     """Rename what the devices of a node offer."""
-    devices = device.spec.devices
+    common = device.spec.common
+    if common is not None and not _has_former_names(common):
+        return device
+    devices = _renamed(device.spec.devices)
+    return device if devices is device.spec.devices else replace(device, spec=replace(device.spec, devices=devices))
+
+
+@lru_cache(maxsize=KEPT_DEVICES)
+def _has_former_names(common: CommonDevices) -> bool:
+    return _renamed(common.devices) is not common.devices
+
+
+def _renamed(devices: tuple[DeviceInfo, ...]) -> tuple[DeviceInfo, ...]:
+    """Return the devices with new names of what they offer; the very same when they have these."""
     changed = [(info, renamed_by(DEVICE_RESOURCES, info.resources)) for info in devices]
     if all(resources is info.resources for info, resources in changed):
-        return device
-    return replace(device, spec=replace(device.spec, devices=tuple(replace(info, resources=resources) for info, resources in changed)))
+        return devices
+    return tuple(replace(info, resources=resources) for info, resources in changed)
 
 
 def rename_quota_resources(quota: ElasticQuota) -> ElasticQuota:

@@ -135,6 +135,27 @@ async def test_it_is_synced_only_after_the_first_list_was_handled(cluster: Memor
         assert story.lines == ["add a initial"]
 
 
+async def test_a_first_list_that_comes_after_another_is_taken_over_once_that_is_synced_and_later_ones_at_once(
+    cluster: MemoryCluster, clock: VirtualClock
+) -> None:
+    await create(cluster, "a")
+    await create(cluster, "d", kind=DEVICE)
+    pods, _ = pod_informer(cluster, clock)
+    devices: Informer[Any] = Informer(cluster, DEVICE, clock, Random(2))
+    devices.take_over_after(pods)
+    async with running(devices.run()):
+        await asyncio.sleep(60)
+        assert devices.stats.lists == 1
+        assert (devices.synced.is_set(), devices.store) == (False, {})
+        async with running(pods.run()):
+            await asyncio.sleep(1)
+        assert (devices.synced.is_set(), [*devices.store]) == (True, ["d"])
+        await create(cluster, "e", kind=DEVICE)
+        devices.list_again()
+        await asyncio.sleep(60)
+        assert [*devices.store] == ["d", "e"]
+
+
 async def test_a_long_list_is_read_in_pages(cluster: MemoryCluster, clock: VirtualClock) -> None:
     await create(cluster, *(f"p{number}" for number in range(PAGE_SIZE + 1)))
     informer, _ = pod_informer(cluster, clock)

@@ -55,6 +55,45 @@ def test_a_virtual_function_that_a_pod_holds_is_not_given_again_after_its_node_c
     assert node.allocate(one) == "INSUFFICIENT RDMA"
 
 
+def described(count: int) -> NodeDevices:
+    return NodeDevices({GPU: [gpu(minor) for minor in range(count)], RDMA: [nic(0, vfs=["a", "b"])]})
+
+
+def test_a_node_of_which_the_very_same_is_said_has_the_same_devices_and_its_own_use() -> None:
+    same, node = described(9), DeviceNodes()
+    other = node.add()
+    node.table.set_devices(1, same)
+    node.use(0, percent=50)
+    one = request({RDMA: nic_demand(percent=1, vf_selector=lambda _labels: True)})
+    node.take(one)
+    node.table.set_devices(other + 1, same)
+    alone = DeviceNodes()
+    alone.table.set_devices(1, described(9))
+    assert node.table.summary(other + 1) == alone.table.summary(1)
+    assert node.take(one, row=other) == {"rdma": [0]}
+    assert node.table.summary(1)[-1].vfs_used == node.table.summary(other + 1)[-1].vfs_used == ("a",)
+    node.table.clear_node(1)
+    assert node.score(gpus(percent=10), row=other) == alone.score(gpus(percent=10))
+
+
+@pytest.mark.parametrize("difference", ["unlisted device on the other node", "unlisted device", "labels"])
+def test_a_node_that_differs_is_laid_out_by_itself(difference: str) -> None:
+    same, node = described(2), DeviceNodes()
+    other = node.add()
+    node.table.set_devices(1, same)
+    if difference == "labels":
+        node.label(row=other, honor=True)
+    else:
+        node.use(7, row=other if difference == "unlisted device" else 0)
+    node.table.set_devices(other + 1, same)
+    alone = DeviceNodes()
+    if difference == "unlisted device":
+        alone.use(7)
+    alone.table.set_devices(1, described(2))
+    assert node.table.summary(other + 1) == alone.table.summary(1)
+    assert (node.code(gpus(1), row=other) == "") == (difference != "labels")
+
+
 def test_nodes_and_devices_that_outgrow_the_table_stay_what_they_were() -> None:
     node = DeviceNodes().describe((GPU, [gpu(0)])).use(0, percent=50)
     before = node.table.summary(1)

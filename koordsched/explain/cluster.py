@@ -10,12 +10,12 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.port import Ref
 from koordsched.config.flag_table import Flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
-from koordsched.explain.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
 from koordsched.explain.group_changes import group_changes
 from koordsched.explain.node_changes import node_changes
-from koordsched.explain.pod_changes import pod_changes
-from koordsched.explain.search import smallest_changes
 from koordsched.explain.trials import ALL_SCORES, Trials
+from koordsched.scheduler.suggestions.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
+from koordsched.scheduler.suggestions.pod_changes import pod_changes, taints_of
+from koordsched.scheduler.suggestions.search import smallest_changes
 from koordsched.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanat
     placed = len(trials.base.raws(POD))
     changes = [
         *group_changes(trials.body, trials.base, pending),
-        *pod_changes(trials.body, trials.base.raws(NODE), list(embedded.scheduler.profiles), placed),
+        *pod_changes(trials.body, map(taints_of, trials.base.raws(NODE)), list(embedded.scheduler.profiles), placed),
         *node_changes(trials.body, trials.base, pending),
     ]
     suggestions = await smallest_changes(trials, changes)

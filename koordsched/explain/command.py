@@ -12,11 +12,11 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.config.errors import ConfigError
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.explain.cluster import PodQuestion, UnknownPod, explain
-from koordsched.explain.explanation import only_node
 from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
 from koordsched.manifests.documents import InputError, expand
 from koordsched.plugins import installed_catalogue
+from koordsched.scheduler.suggestions.explanation import only_node
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.workload import PodArrival, Workload
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.explain.explanation import PENDING, REJECTED
 from koordsched.framework.tooling import Section
+from koordsched.scheduler.suggestions.explanation import PENDING, REJECTED
 from koordsched.simulate.summary import render
 
 if TYPE_CHECKING:
-    from koordsched.explain.explanation import Explanation, Reason
+    from koordsched.scheduler.suggestions.explanation import Explanation, Reason
 
 SHOWN_NODES = 3
 SHOWN_SCORES = 5

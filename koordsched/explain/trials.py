@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
-from koordsched.cluster.port import ClusterError, NotFound, Ref
+from koordsched.cluster.port import ClusterError, Ref
+from koordsched.explain.applying import Draft, apply
+from koordsched.scheduler.suggestions.changes import NOWHERE, TrialOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.memory import MemoryCluster
     from koordsched.embedded.cluster import EmbeddedCluster
     from koordsched.framework.pod_diagnosis import FailedNodes
+    from koordsched.scheduler.suggestions.changes import Change, Sized
 
 Json = dict[str, Any]
 
@@ -32,61 +35,7 @@ MOST_STEPS = 300
 ALL_SCORES = 2**31
 
 
-class Change(Protocol):
-    """Something that could be different. It has amounts, by level: a higher one is a larger change, and helps wherever a lower one does."""
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the change: that of which none is smaller."""
-
-    @property
-    def levels(self) -> int:
-        """Return the number of amounts, at least 1: level 1 is the smallest change, this the largest."""
-
-    async def apply(self, draft: Draft, level: int, /) -> None:
-        """Make the change on a copy."""
-
-    def text(self, level: int, /) -> str:
-        """Say what is changed, as an instruction."""
-
-    def fields(self, level: int, /) -> Json:
-        """Return the same for programs, without the kind."""
-
-
-class Draft(msgspec.Struct):
-    """A copy of the cluster that is being changed. pods: the bodies of the pod and of the pending members of its gang, by key."""
-
-    base: MemoryCluster
-    embedded: EmbeddedCluster
-    pod: str
-    pods: dict[str, Json]
-    same: Sequence[str]
-
-    @property
-    def cluster(self) -> MemoryCluster:
-        return self.embedded.cluster
-
-    @property
-    def alike(self) -> list[Json]:
-        """Return the bodies of the pod and of the members of its gang that have the same specification: they are changed together."""
-        return [self.pods[key] for key in self.same]
-
-    def unchanged(self, ref: Ref) -> Json | None:
-        """Return an object as it is without the changes, so that their order does not matter; None where there is none."""
-        try:
-            return self.base.raw(ref)
-        except NotFound:
-            return None
-
-
-class TrialOutcome(msgspec.Struct, frozen=True):
-    """What became of the pod. node: where it went, "" for nowhere. fits: how many nodes passed its filters, 0 where that was not asked."""
-
-    node: str
-    fits: int
-
-
-NOWHERE = TrialOutcome("", 0)
+MOST_TRIALS = 600
 
 
 class Trials:
@@ -140,7 +89,14 @@ class Trials:
     def members(self) -> Mapping[str, Json]:
         return self._members
 
-    async def run(self, changes: Sequence[tuple[Change, int]] = ()) -> TrialOutcome:
+    @property
+    def is_exhausted(self) -> bool:
+        return self.count > MOST_TRIALS
+
+    def likely_level(self, _change: Change, _others: Sequence[Sized]) -> int:
+        return 0
+
+    async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         """Schedule the pod with these changes. What the cluster refuses is no change that suffices."""
         self.count += 1
         copy = self._embedded.scheduled_apart(self._base.copy(Random(f"trial {self.count}")))
@@ -152,7 +108,7 @@ class Trials:
         explanations.switches.filters, explanations.switches.top_scores = True, ALL_SCORES
         try:
             for change, level in changes:
-                await change.apply(draft, level)
+                await apply(change, draft, level)
             bound = len(copy.cluster.raws(POD))
             for body in draft.pods.values():
                 await copy.create(POD, body)

@@ -15,7 +15,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.explain.cluster import PodQuestion, explain
-from koordsched.explain.explanation import Explanation
+from koordsched.scheduler.suggestions.explanation import Explanation
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.simulation import Simulation
 from koordsched.simulate.workload import Workload

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.explain.node_changes import NodesPatched, PodsRemoved
+from koordsched.scheduler.suggestions.node_changes import NodesPatched, PodsRemoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koordsched.explain.trials import Change, TrialOutcome, Trials
+    from koordsched.scheduler.suggestions.changes import Change, Sized, TrialOutcome, Trials
 
-    Sized = tuple[Change, int]
-
-MOST_TRIALS = 600
+FEW_LEVELS = 4
+"""Amounts of which bisection tries hardly more than a guess would."""
 MOST_REMOVED = 30
 """Pods of a node that are tried to be left where they are."""
 
@@ -35,7 +34,7 @@ async def smallest_changes(trials: Trials, changes: Sequence[Change]) -> list[Su
     """Return what suffices: changes alone, smallest amounts; where there is none, pairs of them."""
     found = list[Suggestion]()
     for change in changes:
-        if trials.count > MOST_TRIALS or _is_covered(change, found):
+        if trials.is_exhausted or _is_covered(change, found):
             continue
         outcome = await trials.run(((change, change.levels),))
         if outcome.node:
@@ -45,7 +44,7 @@ async def smallest_changes(trials: Trials, changes: Sequence[Change]) -> list[Su
         return found
     worked: list[tuple[Change, Change]] = []
     for first, second in combinations(changes, 2):
-        if trials.count > MOST_TRIALS:
+        if trials.is_exhausted:
             break
         if any(_tolerates_more(first, a) and _tolerates_more(second, b) for a, b in worked):
             continue  # fewer taints suffice
@@ -92,8 +91,11 @@ async def _smallest(trials: Trials, others: tuple[Sized, ...], change: Change, o
     if isinstance(change, PodsRemoved):
         change, outcome = await _fewest_pods(trials, others, change, outcome)
     low, high = 0, change.levels  # at low it does not suffice, at high it does
+    likely = trials.likely_level(change, others) if high > FEW_LEVELS else 0
     while high - low > 1:
-        middle = (low + high) // 2
+        if trials.is_exhausted:
+            return None  # something smaller may suffice
+        middle = likely if low < likely < high else likely - 1 if low < likely - 1 and high == likely else (low + high) // 2
         tried = await trials.run((*others, (change, middle)))
         if tried.node:
             high, outcome = middle, tried

@@ -11,9 +11,9 @@ from koordsched.framework.pod_diagnosis import node_details
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koordsched.explain.search import Suggestion
     from koordsched.framework.pod_diagnosis import FailedNodes, PodDiagnosis
     from koordsched.scheduler.explanations.decision_log import SearchRecord
+    from koordsched.scheduler.suggestions.search import Suggestion
 
 PENDING, PLACED, RUNNING, REJECTED = "pending", "would be placed", "runs", "rejected"
 

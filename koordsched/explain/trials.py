@@ -16,6 +16,7 @@ from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
 from koordsched.cluster.port import ClusterError, Ref
 from koordsched.explain.applying import Draft, apply
 from koordsched.scheduler.suggestions.changes import NOWHERE, TrialOutcome
+from koordsched.scheduler.suggestions.node_changes import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -95,6 +96,9 @@ class Trials:
 
     def likely_level(self, _change: Change, _others: Sequence[Sized]) -> int:
         return 0
+
+    def narrowed(self, change: Change, node: str) -> Change | None:
+        return narrowed(change, node)
 
     async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         """Schedule the pod with these changes. What the cluster refuses is no change that suffices."""

@@ -105,6 +105,14 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def apart(self) -> Shapes:
+        """Return others of the same plugins for questions beside decisions: no columns are shared, nothing is counted or timed."""
+        return Shapes(self._plan, self._cache)
+
+    def put_back(self, shape: Shape) -> None:
+        """Let the columns of a shape without a key be used again: it is not to be asked about any more."""
+        self._kept.put_back(shape.evaluation)
+
     def key(self, pod: PodInfo) -> ShapeKey | None:
         """Return the pod's shape key: the same object for pods that every plugin treats alike; None when a plugin does not sign."""
         parts = self._plan.sign(pod)

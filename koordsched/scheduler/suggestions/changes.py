@@ -54,3 +54,6 @@ class Trials(Protocol):
 
     def likely_level(self, change: Change, others: Sequence[Sized], /) -> int:
         """Return the level that is likely to be the smallest that suffices beside the others; 0: none is more likely than another."""
+
+    def narrowed(self, change: Change, node: str, /) -> Change | None:
+        """Return the change made to this node alone; None: it is that already, or not one of nodes."""

@@ -46,7 +46,7 @@ class SuggestedChange(msgspec.Struct, frozen=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """message: what the pod's condition says. reasons: of the nodes that refuse it, those of the most nodes first. scores: best first.
 
-    left_out: other pending pods, which could come first where a change makes room.
+    left_out: other pending pods, which could come first where a change makes room. incomplete: not all changes were tried.
     """
 
     pod: str
@@ -58,6 +58,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     changes: Sequence[SuggestedChange] = ()
     left_out: int = 0
     trials: int = 0
+    incomplete: bool = False
 
 
 def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:

@@ -71,3 +71,8 @@ class PodsRemoved(msgspec.Struct, frozen=True):
         """Return the same change of this node alone, where there are pods of others, too."""
         there = tuple(each for each in self.pods if each[1] == node)
         return PodsRemoved(there) if there and len(there) < len(self.pods) else None
+
+
+def narrowed(change: object, node: str) -> NodesPatched | PodsRemoved | None:
+    """Return the change made to this node alone, where it is one of several nodes."""
+    return change.on(node) if isinstance(change, NodesPatched | PodsRemoved) else None

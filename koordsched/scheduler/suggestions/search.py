@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.scheduler.suggestions.node_changes import NodesPatched, PodsRemoved
+from koordsched.scheduler.suggestions.node_changes import PodsRemoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _same_max(change: Change, other: Change) -> bool:
 
 async def _smallest(trials: Trials, others: tuple[Sized, ...], change: Change, outcome: TrialOutcome) -> Suggestion | None:
     """Make the change, which suffices at its largest beside the others, as small as it may be. None: one node is not enough for it."""
-    narrow = change.on(outcome.node) if isinstance(change, NodesPatched | PodsRemoved) else None
+    narrow = trials.narrowed(change, outcome.node)
     if narrow is not None:
         change, outcome = narrow, await trials.run((*others, (narrow, 1)))
         if not outcome.node:

@@ -12,7 +12,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.explain.group_changes import group_changes
 from koordsched.explain.node_changes import node_changes
-from koordsched.explain.trials import ALL_SCORES, Trials
+from koordsched.explain.trials import ALL_SCORES, QuickTrials, Trials
 from koordsched.scheduler.suggestions.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
 from koordsched.scheduler.suggestions.pod_changes import pod_changes, taints_of
 from koordsched.scheduler.suggestions.search import smallest_changes
@@ -94,6 +94,12 @@ async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanat
         *pod_changes(trials.body, map(taints_of, trials.base.raws(NODE)), list(embedded.scheduler.profiles), placed),
         *node_changes(trials.body, trials.base, pending),
     ]
-    suggestions = await smallest_changes(trials, changes)
+    queued = embedded.scheduler.queue.get(key)
+    if queued is None:  # another scheduler is responsible for it: nothing is known of it here
+        suggestions, count = await smallest_changes(trials, changes), trials.count
+    else:
+        body = {**trials.body, "metadata": {**trials.body["metadata"], "uid": queued.uid}}
+        quick = QuickTrials(trials, embedded.scheduler.answers.columns(queued.pod_info, body))
+        suggestions, count = await quick.confirmed(await smallest_changes(quick, changes)), quick.count
     shown = sorted(map(suggested, suggestions), key=lambda each: len(each.changes))
-    return msgspec.structs.replace(found, changes=shown, left_out=trials.left_out, trials=trials.count)
+    return msgspec.structs.replace(found, changes=shown, left_out=trials.left_out, trials=count)

@@ -52,8 +52,9 @@ class LimitsPlugin(Plugin):
         """Return the limits that the pod comes under, of the resources that it asks for: those of its own quota first."""
 
     @abstractmethod
-    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = ()) -> AbstractContextManager[None]:
-        """Return what counts a pending pod as this state of it asks, under larger limits, while the block runs.
+    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = (), gone: Sequence[PodInfo] = ()) -> AbstractContextManager[None]:
+        """Return what counts a pending pod as this state of it asks, under larger limits and without pods that are gone, while the block
+        runs.
 
         Nothing may await inside, and nobody is told of what changes there. O(quotas) for a raised limit.
         """

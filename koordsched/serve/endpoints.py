@@ -17,12 +17,12 @@ from koordsched.config.types import Config
 from koordsched.config.writing import plain
 from koordsched.serve.debug import DebugEndpoints
 from koordsched.serve.explain import SERVICES, ExplainEndpoint
-from koordsched.serve.plugin_routes import APIS_PATH, PluginRoutes
+from koordsched.serve.plugin_routes import PluginRoutes
 from koordsched.serve.pod_resources import resource_metrics
 from koordsched.serve.scheduler_routes import scheduler_routes
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.health import Health
-from koordsched.server.http import DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
+from koordsched.server.http import APIS_PATH, DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
 from koordsched.server.main_loop import DOES_NOT_ANSWER, MainLoop, MainLoopBusyError
 from koordsched.server.process_metrics import metrics_page
 

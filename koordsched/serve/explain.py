@@ -19,9 +19,9 @@ from koordsched.api.quantity import QuantityError
 from koordsched.api.validation import InvalidObject, decode
 from koordsched.manifests.completion import complete_pod
 from koordsched.scheduler.suggestions.answers import SHOWN_SCORES, Asked
-from koordsched.serve.plugin_routes import APIS_PATH, NOT_LEADER
+from koordsched.serve.plugin_routes import NOT_LEADER
 from koordsched.server.budget import Bounds, KeptAnswers
-from koordsched.server.http import JSON, Response
+from koordsched.server.http import EXPLAIN_PATH, JSON, Response
 
 if TYPE_CHECKING:
     from koordsched.scheduler.scheduler import Scheduler
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from koordsched.server.main_loop import MainLoop
     from koordsched.slices import Slices
 
-EXPLAIN_PATH = f"{APIS_PATH}explain"
 CHANGES = "changes"
 SHARE = Bounds(1 / 50)
 """What explanations may take of the time: after one of 50 ms the next one comes 2.5 s later."""
 MOST_SCORES = 5_000
+DEFAULT_SCHEDULER = "default-scheduler"
 SERVICES = {"GET": [f"{EXPLAIN_PATH}/:namespace/:name/{CHANGES}"], "POST": [EXPLAIN_PATH]}
 
 
@@ -43,7 +43,8 @@ class ExplainEndpoint:
     def __init__(self, scheduler: Scheduler, loop: MainLoop) -> None:
         self._scheduler = scheduler
         self._loop = loop
-        self._kept = KeptAnswers(scheduler.clock.perf, SHARE)
+        self._first = next(iter(scheduler.profiles))
+        self._kept = KeptAnswers(loop.cpu_seconds, SHARE)  # what else runs on the machine is no work
 
     def concerns(self, request: HttpRequest) -> bool:
         """Answer whether it is this endpoint that answers the request."""
@@ -77,7 +78,9 @@ class ExplainEndpoint:
             raw = msgspec.json.decode(body)
             if not isinstance(raw, dict) or raw.get("kind", "Pod") != "Pod" or not isinstance(raw.get("metadata"), dict):
                 return _refused(400, "expected a Pod, as JSON")
-            raw = complete_pod(raw, next(iter(self._scheduler.profiles)))
+            raw = complete_pod(raw, self._first)
+            if raw["spec"]["schedulerName"] == DEFAULT_SCHEDULER and DEFAULT_SCHEDULER not in self._scheduler.profiles:
+                raw["spec"]["schedulerName"] = self._first  # it is what the API server writes where nothing is said
             raw["metadata"] = {"namespace": "default", **raw["metadata"]}
             decode(POD, raw)
         except JSON_ERRORS as mistake:

@@ -12,7 +12,7 @@ import msgspec
 
 from koordsched.framework.routes import Answer, Route, RoutesPlugin
 from koordsched.log import get_logger
-from koordsched.server.http import JSON, NOT_FOUND, Response
+from koordsched.server.http import APIS_PATH, JSON, NOT_FOUND, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-APIS_PATH = "/apis/v1/"
 PLUGINS_PATH = f"{APIS_PATH}plugins/"
 SERVICES_PATH = f"{APIS_PATH}__services__"
 NOT_LEADER = Response(503, JSON, msgspec.json.encode({"message": "the instance is not leader"}))

@@ -55,8 +55,8 @@ class QuotaLimits:
         return found
 
     @contextmanager
-    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = ()) -> Iterator[None]:
-        """Count the pod so, under larger limits, while the block runs."""
+    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit], gone: Sequence[PodInfo]) -> Iterator[None]:
+        """Count the pod so, under larger limits and without pods that are gone, while the block runs."""
         pods, before = self._counting.pods, self._counting.counted(pod)
         if before is None:
             yield
@@ -65,8 +65,11 @@ class QuotaLimits:
         requests = exact_requests(pod.pod, with_overhead=self._with_overhead)
         entry = quota.manager.entry(quota, requests, fixed=is_non_preemptible(pod.pod))
         is_counted = pod.uid in pods and not before.entry.assigned
+        left = [known for each in gone if (known := pods.get(each.uid)) is not None and known.entry.assigned]
         concerned = [(each, found) for each in raised if (found := quota.manager.quotas.get(each.quota)) is not None]
         try:
+            for known in left:
+                known.quota.manager.kernel.remove(known.entry)
             if is_counted:
                 kernel.remove(before.entry)
             pods[pod.uid] = CountedPod(pod.pod, pod.uid, quota, requests, entry)
@@ -83,6 +86,9 @@ class QuotaLimits:
                 pods[pod.uid] = before
             else:
                 del pods[pod.uid]
+            for known in left:
+                known.quota.manager.kernel.add(known.entry)
+                known.quota.manager.kernel.assign(known.entry)
 
 
 def _write(quota: Quota, raised: Sequence[RaisedLimit]) -> None:

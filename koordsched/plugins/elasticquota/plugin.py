@@ -130,8 +130,8 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
     def limits_of(self, pod: PodInfo) -> Sequence[Limit]:
         return self._limits.limits_of(pod)
 
-    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = ()) -> AbstractContextManager[None]:
-        return self._limits.counted_as(pod, raised)
+    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = (), gone: Sequence[PodInfo] = ()) -> AbstractContextManager[None]:
+        return self._limits.counted_as(pod, raised, gone)
 
     # PostFilter
 

@@ -136,6 +136,10 @@ class Answers:
             return found
         return await self._with_changes(found, pod, _body_of(pod.pod), work)
 
+    def columns(self, pod: PodInfo, body: Json) -> ColumnTrials:
+        """Return what tries changes of a pending pod. body: the pod as JSON has it, its uid included."""
+        return ColumnTrials(self._context, self._apart, pod, body)
+
     # What would be decided
 
     def _placement(self, pod: PodInfo, key: str, asked: Asked) -> Explanation:
@@ -221,7 +225,7 @@ class Answers:
     # What would let it run
 
     async def _with_changes(self, found: Explanation, pod: PodInfo, body: Json, work: Slices) -> Explanation:
-        columns, table = ColumnTrials(self._context, self._apart, pod, body), self._context.cache.table
+        columns, table = self.columns(pod, body), self._context.cache.table
         began = table.log_end
         trials = SlicedTrials(columns, work)
         changes = await possible_changes(self._context, pod, body, columns.needs, work)

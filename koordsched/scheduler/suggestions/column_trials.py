@@ -65,10 +65,10 @@ SPARE_PLACES = 32
 
 
 class Supposition(msgspec.Struct):
-    """The changes of one trial, sorted by what they are made to. node: the only one in question, "" for all."""
+    """The changes of one trial, sorted by what they are made to. nodes: the only ones in question, none for all."""
 
     body: Json
-    node: str = ""
+    nodes: frozenset[str] = frozenset()
     template: str = ""
     removed: Sequence[tuple[str, str]] | None = None
     limits: list[RaisedLimit] = []
@@ -111,10 +111,13 @@ class ColumnTrials:
         except (msgspec.ValidationError, QuantityError):
             return NOWHERE
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
-        if profile is None or not self._is_admitted(profile, pod, supposed):
+        if profile is None or not self._may_be_tried(profile, pod, supposed):
+            return NOWHERE
+        is_admitted = self._is_admitted(profile, pod, supposed)
+        if not is_admitted and supposed.removed is None:
             return NOWHERE
         try:
-            return self._place(profile, pod, supposed)
+            return self._place(profile, pod, supposed, is_admitted=is_admitted)
         except PluginError:
             return NOWHERE
 
@@ -146,7 +149,7 @@ class ColumnTrials:
     def _is_like(self, supposed: Supposition) -> bool:
         """Answer whether an existing node is like a new one to the pod, and let the pod go to it though it is cordoned."""
         node, spec = self._cache.node(supposed.template), supposed.body["spec"]
-        if node is None or node.node is None or supposed.node or supposed.removed is not None or _is_bound_to_names(spec):
+        if node is None or node.node is None or supposed.nodes or supposed.removed is not None or _is_bound_to_names(spec):
             return False
         if node.node.spec.unschedulable or any(taint.key == CORDON["key"] for taint in node.node.spec.taints):
             if _counts_taints(spec):
@@ -156,10 +159,12 @@ class ColumnTrials:
 
     def _patch(self, supposed: Supposition, change: NodesPatched) -> bool:
         """Have the pod go where it could if the nodes were changed; False where that is not the same."""
-        node, spec = "".join(change.nodes[:1]), supposed.body["spec"]
-        if len(change.nodes) > 1 or (supposed.node and node and supposed.node != node):
-            return False
-        supposed.node = supposed.node or node
+        spec, nodes = supposed.body["spec"], frozenset(change.nodes)
+        if supposed.nodes and nodes:
+            nodes &= supposed.nodes
+            if not nodes:
+                return False
+        supposed.nodes = nodes or supposed.nodes
         if change.label is None:
             if _counts_taints(spec):
                 return False
@@ -173,22 +178,26 @@ class ColumnTrials:
 
     # Admission
 
-    def _is_admitted(self, profile: Profile, pod: PodInfo, supposed: Supposition) -> bool:
-        """Answer whether the pod may be tried: nothing holds it back, its gang is complete, its quota has room for all of it."""
+    def _may_be_tried(self, profile: Profile, pod: PodInfo, supposed: Supposition) -> bool:
+        """Answer whether nothing holds the pod back, and its gang is complete."""
         group = "" if profile.group_turn is None else profile.group_turn.name
         if any(plugin.name != group and plugin.pre_enqueue(pod) is not None for plugin in profile.pre_enqueue):
             return False
         needs = self.needs
-        if needs is not None and needs.present + supposed.added_members < needs.minimum - supposed.minimum_less:
-            return False
+        return needs is None or needs.present + supposed.added_members >= needs.minimum - supposed.minimum_less
+
+    def _is_admitted(self, profile: Profile, pod: PodInfo, supposed: Supposition, gone: Sequence[PodInfo] = ()) -> bool:
+        """Answer whether there is room for all of the pod's gang in its quota. gone: pods that are taken away."""
         if profile.admission is None:
             return True
+        group = "" if profile.group_turn is None else profile.group_turn.name
         together = self._together(pod, supposed)
         limiting = [plugin for plugin in profile.made.values() if isinstance(plugin, LimitsPlugin)]
         with ExitStack() as stack:
             for each in together:
                 for plugin in limiting:
-                    stack.enter_context(plugin.counted_as(each, supposed.limits if each is together[0] else ()))
+                    first = each is together[0]
+                    stack.enter_context(plugin.counted_as(each, supposed.limits if first else (), gone if first else ()))
             if any(not profile.admission.admits(each, besides=group) for each in together):
                 return False
             return len(together) == 1 or profile.admission.refusal_together(together) is None
@@ -209,7 +218,7 @@ class ColumnTrials:
 
     # Nodes
 
-    def _place(self, profile: Profile, pod: PodInfo, supposed: Supposition) -> TrialOutcome | None:
+    def _place(self, profile: Profile, pod: PodInfo, supposed: Supposition, *, is_admitted: bool) -> TrialOutcome | None:
         shapes = self._apart.get(profile.name)
         if shapes is None:
             shapes = self._apart[profile.name] = profile.shapes.apart()
@@ -217,13 +226,21 @@ class ColumnTrials:
             shape = shapes.pre_filter(pod)
             try:
                 if supposed.removed is not None or supposed.template:
-                    return self._on_emptied(profile, shapes, shape, pod, supposed)
+                    if self._wanted(supposed) > max(supposed.added_nodes, 1):
+                        return None
+                    verdicts: FilterVerdicts = shape.evaluation
+                    if shape.pre_filtered.refusal is None:
+                        verdicts = self._feasible(profile, shapes, shape, pod)[1]
+                    simulation = shapes.simulation(shape, verdicts)
+                    if supposed.template:
+                        return self._on_new(simulation, shape, pod, supposed)
+                    return self._without_pods(simulation, pod, supposed, None if is_admitted else profile)
                 if shape.pre_filtered.refusal is not None:
                     return NOWHERE
                 rows, verdicts = self._feasible(profile, shapes, shape, pod)
-                if supposed.node:
-                    node = self._cache.node(supposed.node)
-                    rows = rows[:0] if node is None else rows[rows == node.row]
+                if supposed.nodes:
+                    found = (self._cache.node(name) for name in supposed.nodes)
+                    rows = np.intersect1d(rows, np.array([node.row for node in found if node is not None], np.int32))
                 wanted = self._wanted(supposed)
                 if wanted > 1:
                     return self._several(shapes.simulation(shape, verdicts), pod, rows, wanted)
@@ -274,39 +291,44 @@ class ColumnTrials:
                 return None
         return NOWHERE
 
-    def _on_emptied(self, profile: Profile, shapes: Shapes, shape: Shape, pod: PodInfo, supposed: Supposition) -> TrialOutcome | None:
-        """Try nodes without some of their pods: as they would be if these were moved away, or as a new node would be."""
-        if self._wanted(supposed) > (1 if not supposed.template else supposed.added_nodes):
+    def _on_new(self, simulation: NodeSimulation, shape: Shape, pod: PodInfo, supposed: Supposition) -> TrialOutcome | None:
+        """Try a new node: one that is there, without the pods that run on it."""
+        node = self._cache.node(supposed.template)
+        if node is None:
+            return NOWHERE
+        gone = [each for each in node.pods.values() if not each.lends]
+        if simulation.simulate_on_node(pod, node, remove=gone) is not None:  # what is reserved there stays: there may be more room
+            return NOWHERE if len(gone) == len(node.pods) else None
+        if self._depends_on_zone(supposed.body, node) and not self._passes_as_it_is(shape, pod, node):
             return None
-        verdicts: FilterVerdicts = shape.evaluation
-        if shape.pre_filtered.refusal is None:
-            _, verdicts = self._feasible(profile, shapes, shape, pod)
-        simulation = shapes.simulation(shape, verdicts)
-        if supposed.template:
-            node = self._cache.node(supposed.template)
-            if node is None:
-                return NOWHERE
-            leave = [each for each in node.pods.values() if not each.lends]
-            if simulation.simulate_on_node(pod, node, remove=leave) is not None:  # what is reserved there stays: there may be more room
-                return NOWHERE if len(leave) == len(node.pods) else None
-            if self._depends_on_zone(supposed.body, node) and not self._passes_as_it_is(shape, pod, node):
-                return None
-            return TrialOutcome(f"{node.name}-added-1", supposed.added_nodes)
-        named = {key for key, _ in supposed.removed or ()}
-        if named:
-            node = self._cache.node((supposed.removed or (("", ""),))[0][1])
-            gone = [] if node is None else [each for each in node.pods.values() if each.key in named and not each.lends]
-            fits = node is not None and simulation.simulate_on_node(pod, node, remove=gone) is None
-            return TrialOutcome(node.name, 1) if fits and node is not None else NOWHERE
-        for node in self._with_fewest_pods(simulation.possible_rows(pod), supposed.node):
-            if simulation.simulate_on_node(pod, node, remove=[each for each in node.pods.values() if not each.lends]) is None:
-                return TrialOutcome(node.name, 1)
-        return NOWHERE
+        return TrialOutcome(f"{node.name}-added-1", supposed.added_nodes)
 
-    def _with_fewest_pods(self, rows: Rows, name: str) -> list[NodeInfo]:
-        """Return the nodes of these rows on which the fewest pods run; those without any are none."""
-        nodes = [node for row in rows.tolist() if (node := self._cache.infos[row]) is not None and node.counted]
-        return sorted((node for node in nodes if name in {"", node.name}), key=lambda node: (len(node.counted), node.name))[:MOST_EMPTIED]
+    def _without_pods(
+        self, simulation: NodeSimulation, pod: PodInfo, supposed: Supposition, refusing: Profile | None
+    ) -> TrialOutcome | None:
+        """Try nodes without the pods that are taken away, those first that lose the fewest. None: none of so many would do.
+
+        refusing: the profile that does not admit the pod unless pods go.
+        """
+        named: dict[str, set[str]] = {}
+        for key, name in supposed.removed or ():
+            named.setdefault(name, set()).add(key)
+        if named:
+            nodes = [node for name in named if (node := self._cache.node(name)) is not None]
+        else:
+            nodes = [
+                node for row in simulation.possible_rows(pod).tolist() if (node := self._cache.infos[row]) is not None and node.counted
+            ]
+        nodes = [node for node in nodes if not supposed.nodes or node.name in supposed.nodes]
+        nodes.sort(key=lambda node: (len(node.counted), node.name))
+        for node in nodes[:MOST_EMPTIED]:
+            keys = named.get(node.name)
+            gone = [each for each in node.pods.values() if not each.lends and (keys is None or each.key in keys)]
+            if refusing is not None and not self._is_admitted(refusing, pod, supposed, gone):
+                continue
+            if simulation.simulate_on_node(pod, node, remove=gone) is None:
+                return TrialOutcome(node.name, 1)
+        return NOWHERE if len(nodes) <= MOST_EMPTIED else None
 
     def _depends_on_zone(self, body: Json, node: NodeInfo) -> bool:
         """Answer whether pods that stay on a node matter beyond it: a new node would be in the same domains."""
@@ -358,7 +380,7 @@ class ColumnTrials:
         """Return the most that is free of the resource on a node that takes the pod without it."""
         column = self._cache.columns.resources.get(change.resources[0])
         supposed = self._suppose((*others, (change, change.levels)))
-        if column is None or supposed is None or supposed.removed is not None or supposed.template or supposed.node:
+        if column is None or supposed is None or supposed.removed is not None or supposed.template or supposed.nodes:
             return None
         pod = PodInfo(self._context.informers.of(POD).transformed(msgspec.convert(supposed.body, Pod)))
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)

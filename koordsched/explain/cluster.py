@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.kinds import NODE, POD
+from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cluster.port import Ref
 from koordsched.config.flag_table import Flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
@@ -14,7 +14,7 @@ from koordsched.explain.group_changes import group_changes
 from koordsched.explain.node_changes import node_changes
 from koordsched.explain.trials import ALL_SCORES, QuickTrials, Trials
 from koordsched.scheduler.suggestions.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
-from koordsched.scheduler.suggestions.pod_changes import pod_changes, taints_of
+from koordsched.scheduler.suggestions.pod_changes import ownerships, pod_changes, taints_of
 from koordsched.scheduler.suggestions.search import smallest_changes
 from koordsched.simulate.simulation import Simulation
 
@@ -92,6 +92,7 @@ async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanat
     changes = [
         *group_changes(trials.body, trials.base, pending),
         *pod_changes(trials.body, map(taints_of, trials.base.raws(NODE)), list(embedded.scheduler.profiles), placed),
+        *ownerships(trials.body, trials.base.raws(RESERVATION)),
         *node_changes(trials.body, trials.base, pending),
     ]
     queued = embedded.scheduler.queue.get(key)

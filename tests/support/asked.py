@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.explained import workload_of
-
 from koordsched.config.flag_table import Flags
 from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.serve.endpoints import Endpoints
 from koordsched.server.http import HttpRequest
 from koordsched.simulate.simulation import Simulation
+from support.explained import workload_of
 
 Json = dict[str, Any]
 

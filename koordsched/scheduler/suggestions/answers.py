@@ -170,6 +170,7 @@ class Answers:
         if not self._context.cache.table.live_count:
             return Explanation(pod=key, state=PENDING, message=Diagnosis.without_nodes().message)
         shapes = self._shapes(profile)
+        owner = shapes.owner(pod)
         with shapes.view(pod):
             shape, verdicts = self._filtered(shapes, pod)
             if shape.restriction is not None:
@@ -182,6 +183,7 @@ class Answers:
                 return Explanation(pod=key, state=PENDING, message=diagnosis.message, reasons=reasons_of(failed))
             scores = self._scores_of(shapes, shape, pod, rows, asked.scores)  # type: ignore[arg-type]
             shapes.put_back(shape)
+        del owner  # what it was held for
         return Explanation(pod=key, state=PLACED, node=scores[0].node, reasons=reasons_of(failed), scores=scores)
 
     def _scores(self, pod: PodInfo, most: int) -> list[NodeScores]:
@@ -189,11 +191,14 @@ class Answers:
         try:
             shapes = self._shapes(pod.pod.spec.scheduler_name)
             pod = pod.with_pod(pod.pod)
-            pod.shape = None
+            owner, pod.shape = shapes.owner(pod), None
             with shapes.view(pod):
                 shape, verdicts = self._filtered(shapes, pod)
                 rows = verdicts.feasible_rows()
-                return self._scores_of(shapes, shape, pod, rows, most) if len(rows) else []
+                found = self._scores_of(shapes, shape, pod, rows, most) if len(rows) else []
+                shapes.put_back(shape)
+            del owner  # what it was held for
+            return found
         except PluginError:
             return []
 

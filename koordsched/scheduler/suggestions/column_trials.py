@@ -222,6 +222,7 @@ class ColumnTrials:
         shapes = self._apart.get(profile.name)
         if shapes is None:
             shapes = self._apart[profile.name] = profile.shapes.apart()
+        owner = shapes.owner(pod)
         with shapes.view(pod):
             shape = shapes.pre_filter(pod)
             try:
@@ -247,6 +248,7 @@ class ColumnTrials:
                 return TrialOutcome(self._name(rows[0]), len(rows)) if len(rows) else NOWHERE
             finally:
                 shapes.put_back(shape)
+                del owner  # what it was held for
 
     def _feasible(self, profile: Profile, shapes: Shapes, shape: Shape, pod: PodInfo) -> tuple[Rows, FilterVerdicts]:
         """Return the rows that pass all filters, with the pods that are nominated there."""
@@ -387,11 +389,13 @@ class ColumnTrials:
         shapes = None if profile is None else self._apart.get(profile.name)
         if profile is None or shapes is None:
             return None
+        owner = shapes.owner(pod)
         with shapes.view(pod):
             shape = shapes.pre_filter(pod)
             rows = self._feasible(profile, shapes, shape, pod)[0] if shape.pre_filtered.refusal is None else ()
             found = int(free_amounts(self._cache.table, [column], rows)[0].max()) if len(rows) else None  # type: ignore[arg-type]
             shapes.put_back(shape)
+        del owner  # what it was held for
         return found
 
     def _likely_raise(self, change: QuotaRaised, others: Sequence[Sized]) -> int:

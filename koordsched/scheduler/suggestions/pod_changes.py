@@ -25,6 +25,8 @@ WHOLE_CPUS = frozenset({"LSR", "LSE"})
 PERCENTAGES = frozenset({KOORDINATOR_GPU, GPU_CORE, GPU_MEMORY_RATIO, RDMA_SHARE, FPGA_SHARE})
 """Resources of which 100 is a device: a part of one, or several whole ones, can be asked for."""
 WHOLE_DEVICE = 100
+MOST_RESERVATIONS = 8
+"""Reservations of which it is tried to have the pod own them."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PLACEMENT_ANNOTATIONS = (
     "scheduling.koordinator.sh/reservation-affinity",
@@ -115,6 +117,27 @@ class SpreadChange(msgspec.Struct, frozen=True):
 
 
 PodChange = RequestChange | PodEdit | SpreadChange
+
+
+def ownerships(body: Json, reservations: Iterable[Json]) -> list[PodEdit]:
+    """Return a change for each Reservation that has a node and that the pod would be an owner of if it had its owners' labels."""
+    found, labels = list[PodEdit](), body["metadata"].get("labels") or {}
+    for reservation in reservations:
+        name = reservation["metadata"]["name"]
+        for owner in (reservation.get("spec") or {}).get("owners") or ():
+            wanted = (owner.get("labelSelector") or {}).get("matchLabels") or {}
+            if set(owner) != {"labelSelector"} or set(owner["labelSelector"]) != {"matchLabels"} or wanted.items() <= labels.items():
+                continue
+            shown = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+            names = {"reservation": name, "labels": wanted}
+            found.append(
+                PodEdit("reservation", f"label the pod with {shown}: it then owns reservation {name}", names, partial(_label, wanted))
+            )
+    return found[:MOST_RESERVATIONS]
+
+
+def _label(labels: Json, body: Json) -> None:
+    body["metadata"]["labels"] = {**(body["metadata"].get("labels") or {}), **labels}
 
 
 # Requests

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from koordsched._core.fit import free_amounts
+from koordsched.api.kinds import RESERVATION
 from koordsched.cache.columns import CORDON
 from koordsched.framework.limits import LimitsPlugin
 from koordsched.framework.pod_diagnosis import names_of
 from koordsched.scheduler.suggestions.column_trials import HOSTNAME
 from koordsched.scheduler.suggestions.group_changes import MOST_MEMBERS, MembersAdded, MinimumLowered, QuotaRaised
 from koordsched.scheduler.suggestions.node_changes import NodesAdded, NodesPatched, PodsRemoved
-from koordsched.scheduler.suggestions.pod_changes import MEBI, REQUIRED, containers, pod_changes, request_in_all, requests_of
+from koordsched.scheduler.suggestions.pod_changes import (
+    MEBI,
+    MOST_RESERVATIONS,
+    REQUIRED,
+    containers,
+    ownerships,
+    pod_changes,
+    request_in_all,
+    requests_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +42,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+AVAILABLE = "Available"
+RESERVATIONS_A_STEP = 256
 MOST_TEMPLATES = 8
 """Kinds of nodes of which one more is tried."""
 
@@ -42,12 +55,27 @@ async def possible_changes(context: SchedulerContext, pod: PodInfo, body: Json, 
     own = [tuple((taint.key, taint.value, taint.effect) for taint in each if taint is not CORDON) for each in sets]
     found: list[Change] = [*_gang_changes(needs), *_quota_changes(context, pod, spec)]
     found += pod_changes(body, own, list(context.profiles), len(cache.pods))
+    found += ownerships(body, await _reservations(context, work))
     if any(CORDON in each for each in sets):
         found.append(NodesPatched())
     found += [NodesPatched(label=(key, value)) for key, value in (spec.get("nodeSelector") or {}).items() if key != HOSTNAME]
     most = 1 if needs is None else max(needs.needed, 1)
     found += [NodesAdded(name, most) for name in await _templates(cache, spec, work)]
     return [*found, PodsRemoved()] if cache.pods else found
+
+
+async def _reservations(context: SchedulerContext, work: Slices) -> list[Json]:
+    """Return the Reservations that have a node, as JSON has what is looked at of them."""
+    if not any(informer.kind is RESERVATION for informer in context.informers):
+        return []
+    found = list[Json]()
+    for i, each in enumerate(list(context.informers.of(RESERVATION).store.values())):
+        if i % RESERVATIONS_A_STEP == 0:
+            await work.pause()
+        if each.status.phase == AVAILABLE and len(found) < MOST_RESERVATIONS:
+            owners = msgspec.json.decode(msgspec.json.encode(each.spec.owners))
+            found.append({"metadata": {"name": each.metadata.name}, "spec": {"owners": owners}})
+    return found
 
 
 def _taint_sets(columns: Columns) -> list[tuple[Taint, ...]]:

@@ -22,6 +22,7 @@ def asked(objects: list[Json], *requests: HttpRequest) -> list[tuple[int, Any]]:
 
     async def script(embedded: EmbeddedCluster) -> list[tuple[int, Any]]:
         await Simulation(workload_of(objects), embedded, None).play(30.0)
+        embedded.scheduler.answers.most_seconds = 60.0  # what a busy machine takes longer for is tried all the same
         endpoints, found = Endpoints(embedded.scheduler), []
         for request in requests:
             version = embedded.cluster.resource_version

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MOST_SECONDS = 0.04
-"""Of work for one pod, after which no further change is tried: what is said of scores and nodes comes on top of it."""
+"""What is said of scores and nodes comes on top of it."""
 TRIAL_SECONDS = 0.001
 """What a trial takes on 5,000 nodes."""
 SHOWN_SCORES = 20
@@ -69,13 +69,14 @@ class Asked(msgspec.Struct, frozen=True):
 class SlicedTrials:
     """Trials beside a loop that others need: each begins with a pause if the slice has been long enough."""
 
-    def __init__(self, columns: ColumnTrials, work: Slices) -> None:
+    def __init__(self, columns: ColumnTrials, work: Slices, most_seconds: float) -> None:
         self._columns = columns
         self._work = work
+        self._most_seconds = most_seconds
 
     @property
     def is_exhausted(self) -> bool:
-        return self._work.worked > MOST_SECONDS
+        return self._work.worked > self._most_seconds
 
     async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         await self._work.pause(TRIAL_SECONDS)
@@ -89,12 +90,13 @@ class SlicedTrials:
 
 
 class Answers:
-    """Explains pods of one scheduler."""
+    """Explains pods of one scheduler. most_seconds: of work for one, after which no further change is tried."""
 
     def __init__(self, context: SchedulerContext, pods: LivePods, explainer: Explainer) -> None:
         self._context = context
         self._pods = pods
         self._explainer = explainer
+        self.most_seconds = MOST_SECONDS
         self._apart: dict[str, Shapes] = {}
 
     async def of_pod(self, key: str, asked: Asked, work: Slices) -> Explanation | None:
@@ -113,7 +115,7 @@ class Answers:
         if not diagnosis.failed_nodes and not diagnosis.pre_filter_message:
             await work.pause()
             found = msgspec.structs.replace(found, scores=self._scores(info.pod_info, asked.scores))
-        if asked.changes and not found.scores:
+        if asked.changes:
             found = await self._with_changes(found, info.pod_info, _body_of(stored), work)
         now = self._pods.at(key)
         if now is None:
@@ -232,7 +234,9 @@ class Answers:
     async def _with_changes(self, found: Explanation, pod: PodInfo, body: Json, work: Slices) -> Explanation:
         columns, table = self.columns(pod, body), self._context.cache.table
         began = table.log_end
-        trials = SlicedTrials(columns, work)
+        trials = SlicedTrials(columns, work, self.most_seconds)
+        if (await trials.run()).node:
+            return found  # it fits as it is: it waits for its turn
         changes = await possible_changes(self._context, pod, body, columns.needs, work)
         suggestions = await smallest_changes(trials, changes)
         incomplete = trials.is_exhausted

@@ -227,7 +227,7 @@ class ColumnTrials:
             shape = shapes.pre_filter(pod)
             try:
                 if supposed.removed is not None or supposed.template:
-                    if self._wanted(supposed) > max(supposed.added_nodes, 1):
+                    if self._wanted(supposed) > 1:
                         return None
                     verdicts: FilterVerdicts = shape.evaluation
                     if shape.pre_filtered.refusal is None:

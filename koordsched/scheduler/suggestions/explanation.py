@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,8 +10,6 @@ import msgspec
 from koordsched.framework.pod_diagnosis import node_details
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from koordsched.framework.pod_diagnosis import FailedNodes, PodDiagnosis
     from koordsched.scheduler.explanations.decision_log import SearchRecord
     from koordsched.scheduler.suggestions.search import Suggestion

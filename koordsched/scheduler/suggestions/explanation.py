@@ -43,15 +43,17 @@ class SuggestedChange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """message: what the pod's condition says. reasons: of the nodes that refuse it, those of the most nodes first. scores: best first.
+    """message: what the pod's condition says. waiting: what it waits for now. scores: best first.
 
-    left_out: other pending pods, which could come first where a change makes room. incomplete: not all changes were tried.
+    reasons: of the nodes that refuse it, those of the most nodes first. left_out: other pending pods, which could come first where a change
+    makes room. incomplete: not all changes were tried.
     """
 
     pod: str
     state: str
     node: str = ""
     message: str = ""
+    waiting: str = ""
     reasons: Sequence[Reason] = ()
     scores: Sequence[NodeScores] = ()
     changes: Sequence[SuggestedChange] = ()
@@ -65,7 +67,9 @@ def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:
     return Explanation(
         pod=f"{diagnosis.namespace}/{diagnosis.name}",
         state=PENDING,
+        node=diagnosis.node,
         message=message or diagnosis.message,
+        waiting=diagnosis.waiting,
         reasons=reasons_of(diagnosis.failed_nodes),
     )
 

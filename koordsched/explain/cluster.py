@@ -12,7 +12,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.explain.group_changes import group_changes
 from koordsched.explain.node_changes import node_changes
-from koordsched.explain.trials import ALL_SCORES, QuickTrials, Trials
+from koordsched.explain.trials import ALL_SCORES, CopyTrials, QuickTrials
 from koordsched.scheduler.suggestions.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
 from koordsched.scheduler.suggestions.pod_changes import ownerships, pod_changes, taints_of
 from koordsched.scheduler.suggestions.search import smallest_changes
@@ -85,7 +85,7 @@ async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanat
     if not question.changes:
         return found
     members = explanations.explainer.pods_of(diagnosis.question)
-    trials = Trials(embedded, key, {key, *members})
+    trials = CopyTrials(embedded, key, {key, *members})
     await trials.prepare()
     pending = len(trials.members)
     placed = len(trials.base.raws(POD))

@@ -49,7 +49,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
 
 
-class ServerError(Exception):
+class NoAnswerError(Exception):
     """The scheduler cannot be asked, or refuses; says which and why."""
 
 
@@ -58,7 +58,7 @@ def run_explain_on_server(options: ServerOptions, out: TextIO, err: TextIO) -> i
     try:
         body = None if options.file is None else _submitted(options.file, options.namespace)
         found = asyncio.run(_ask(options, body))
-    except (InputError, ServerError) as mistake:
+    except (InputError, NoAnswerError) as mistake:
         print(mistake, file=err)
         return 1
     if options.node is not None:
@@ -102,13 +102,13 @@ async def _ask(options: ServerOptions, body: Json | None) -> Explanation:
         ):
             content = await answer.read()
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise ServerError(f"{base} cannot be asked: {error or type(error).__name__}") from None
+        raise NoAnswerError(f"{base} cannot be asked: {error or type(error).__name__}") from None
     if answer.status != OK:
-        raise ServerError(f"{base} answers {answer.status}: {_message(content)}")
+        raise NoAnswerError(f"{base} answers {answer.status}: {_message(content)}")
     try:
         return msgspec.json.decode(content, type=Explanation)
     except JSON_ERRORS as error:
-        raise ServerError(f"{base} answers what is no explanation, is it this scheduler's port? {error}") from None
+        raise NoAnswerError(f"{base} answers what is no explanation, is it this scheduler's port? {error}") from None
 
 
 def _message(content: bytes) -> str:
@@ -126,7 +126,7 @@ def _token(options: ServerOptions) -> str:
         with open(options.token_file, encoding="utf-8") as file:
             return file.read().strip()
     except OSError as error:
-        raise ServerError(f"{options.token_file}: cannot be read: {error.strerror}") from None
+        raise NoAnswerError(f"{options.token_file}: cannot be read: {error.strerror}") from None
 
 
 def _tls(options: ServerOptions) -> ssl.SSLContext:
@@ -136,7 +136,7 @@ def _tls(options: ServerOptions) -> ssl.SSLContext:
             context.load_cert_chain(options.client_certificate, options.client_key)
     except (OSError, ssl.SSLError) as error:
         named = ", ".join(file for file in (options.certificate_authority, options.client_certificate, options.client_key) if file)
-        raise ServerError(f"{named}: cannot be used: {error}") from None
+        raise NoAnswerError(f"{named}: cannot be used: {error}") from None
     if options.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

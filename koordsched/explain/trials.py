@@ -1,4 +1,4 @@
-"""Trials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster; `QuickTrials` finds out
+"""CopyTrials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster; `QuickTrials` finds out
 most of it on columns, and has what is said confirmed by such a trial.
 
 The copy has what is placed, the pod, and the pending members of its gang; other pending pods and Reservations are left out, as the question
@@ -43,7 +43,7 @@ MOST_TRIALS = 600
 MOST_COLUMN_TRIALS = 20_000
 
 
-class Trials:
+class CopyTrials:
     """Makes trials for one pod. `count` is how many there were."""
 
     def __init__(self, embedded: EmbeddedCluster, pod: str, members: Collection[str]) -> None:
@@ -150,12 +150,12 @@ class Trials:
 
 
 class QuickTrials:
-    """Trials on the columns of the cluster's own scheduler, a hundred times as quick, and on copies where the columns do not show it.
+    """CopyTrials on the columns of the cluster's own scheduler, a hundred times as quick, and on copies where the columns do not show it.
 
     Other pending pods are there on the columns: what they ask of quotas counts, and so does room that is kept for nominated ones.
     """
 
-    def __init__(self, copies: Trials, columns: ColumnTrials) -> None:
+    def __init__(self, copies: CopyTrials, columns: ColumnTrials) -> None:
         self.copies = copies
         self._columns = columns
 

@@ -1,4 +1,4 @@
-"""Limits that pods share: what a plugin that has such limits, as ElasticQuota, tells about them, and how a change of them is tried.
+"""Limits that pods share: what a plugin that has such limits, as ElasticQuota, says of them, and how a change of them is tried.
 
 For `scheduler.suggestions`: which limit keeps a pod back, who holds most of it, and whether a larger one would admit the pod.
 """
@@ -56,5 +56,5 @@ class LimitsPlugin(Plugin):
         """Return what counts a pending pod as this state of it asks, under larger limits and without pods that are gone, while the block
         runs.
 
-        Nothing may await inside, and nobody is told of what changes there. O(quotas) for a raised limit.
+        Nothing may await inside, and what changes there is not reported. O(quotas) for a raised limit.
         """

@@ -3,7 +3,7 @@
 Made on the scheduler's loop beside its cycles, in slices (`koordsched.slices`): a cycle never waits for more than a slice and the trial
 that it ends with. What refuses the pod, its scores, and each trial are of one state of the cluster each. Between two slices the cluster may
 change: then every change that is to be stated is tried once more at the end, and left out if it does not suffice any more; a pod that got a
-node meanwhile is told to have it. Nothing is assumed and nothing written.
+node meanwhile is said to have it. Nothing is assumed and nothing written.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ MOST_EMPTIED = 16
 SPARE_PLACES = 32
 
 
-class Supposition(msgspec.Struct):
+class ChangedState(msgspec.Struct):
     """The changes of one trial, sorted by what they are made to. nodes: the only ones in question, none for all."""
 
     body: Json
@@ -102,54 +102,54 @@ class ColumnTrials:
     def estimate(self, changes: Sequence[Sized]) -> TrialOutcome | None:
         """Return what becomes of the pod with these changes, as of now; None: that does not show here."""
         self.count += 1
-        supposed = self._suppose(changes)
-        if supposed is None or (self.needs is not None and (self.differ or not self.needs.alone)):
+        changed = self._changed(changes)
+        if changed is None or (self.needs is not None and (self.differ or not self.needs.alone)):
             return None
         try:
-            stored = msgspec.convert(supposed.body, Pod)
+            stored = msgspec.convert(changed.body, Pod)
             pod = PodInfo(self._context.informers.of(POD).transformed(stored))
         except (msgspec.ValidationError, QuantityError):
             return NOWHERE
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
-        if profile is None or not self._may_be_tried(profile, pod, supposed):
+        if profile is None or not self._may_be_tried(profile, pod, changed):
             return NOWHERE
-        is_admitted = self._is_admitted(profile, pod, supposed)
-        if not is_admitted and supposed.removed is None:
+        is_admitted = self._is_admitted(profile, pod, changed)
+        if not is_admitted and changed.removed is None:
             return NOWHERE
         try:
-            return self._place(profile, pod, supposed, is_admitted=is_admitted)
+            return self._place(profile, pod, changed, is_admitted=is_admitted)
         except PluginError:
             return NOWHERE
 
-    # What is supposed
+    # What is changed
 
-    def _suppose(self, changes: Sequence[Sized]) -> Supposition | None:
-        supposed = Supposition(msgspec.json.decode(self._encoded), limits=[])
+    def _changed(self, changes: Sequence[Sized]) -> ChangedState | None:
+        changed = ChangedState(msgspec.json.decode(self._encoded), limits=[])
         for change, level in changes:
             match change:
                 case RequestChange() | PodEdit() | SpreadChange():
-                    change.edit(supposed.body, level)
+                    change.edit(changed.body, level)
                 case QuotaRaised():
                     added = level * change.step
-                    supposed.limits.append(RaisedLimit(change.quota, change.resource, added, with_min=change.with_min))
+                    changed.limits.append(RaisedLimit(change.quota, change.resource, added, with_min=change.with_min))
                 case MembersAdded():
-                    supposed.added_members = level
+                    changed.added_members = level
                 case MinimumLowered():
-                    supposed.minimum_less = level
+                    changed.minimum_less = level
                 case NodesAdded():
-                    supposed.template, supposed.added_nodes = change.template, level
+                    changed.template, changed.added_nodes = change.template, level
                 case PodsRemoved():
-                    supposed.removed = change.pods
-                case NodesPatched() if self._patch(supposed, change):
+                    changed.removed = change.pods
+                case NodesPatched() if self._patch(changed, change):
                     pass
                 case _:
                     return None
-        return supposed if not supposed.template or self._is_like(supposed) else None
+        return changed if not changed.template or self._is_like(changed) else None
 
-    def _is_like(self, supposed: Supposition) -> bool:
+    def _is_like(self, changed: ChangedState) -> bool:
         """Answer whether an existing node is like a new one to the pod, and let the pod go to it though it is cordoned."""
-        node, spec = self._cache.node(supposed.template), supposed.body["spec"]
-        if node is None or node.node is None or supposed.nodes or supposed.removed is not None or _is_bound_to_names(spec):
+        node, spec = self._cache.node(changed.template), changed.body["spec"]
+        if node is None or node.node is None or changed.nodes or changed.removed is not None or _is_bound_to_names(spec):
             return False
         if node.node.spec.unschedulable or any(taint.key == CORDON["key"] for taint in node.node.spec.taints):
             if _counts_taints(spec):
@@ -157,14 +157,14 @@ class ColumnTrials:
             spec.setdefault("tolerations", []).append(CORDON)
         return True
 
-    def _patch(self, supposed: Supposition, change: NodesPatched) -> bool:
+    def _patch(self, changed: ChangedState, change: NodesPatched) -> bool:
         """Have the pod go where it could if the nodes were changed; False where that is not the same."""
-        spec, nodes = supposed.body["spec"], frozenset(change.nodes)
-        if supposed.nodes and nodes:
-            nodes &= supposed.nodes
+        spec, nodes = changed.body["spec"], frozenset(change.nodes)
+        if changed.nodes and nodes:
+            nodes &= changed.nodes
             if not nodes:
                 return False
-        supposed.nodes = nodes or supposed.nodes
+        changed.nodes = nodes or changed.nodes
         if change.label is None:
             if _counts_taints(spec):
                 return False
@@ -178,39 +178,39 @@ class ColumnTrials:
 
     # Admission
 
-    def _may_be_tried(self, profile: Profile, pod: PodInfo, supposed: Supposition) -> bool:
+    def _may_be_tried(self, profile: Profile, pod: PodInfo, changed: ChangedState) -> bool:
         """Answer whether nothing holds the pod back, and its gang is complete."""
         group = "" if profile.group_turn is None else profile.group_turn.name
         if any(plugin.name != group and plugin.pre_enqueue(pod) is not None for plugin in profile.pre_enqueue):
             return False
         needs = self.needs
-        return needs is None or needs.present + supposed.added_members >= needs.minimum - supposed.minimum_less
+        return needs is None or needs.present + changed.added_members >= needs.minimum - changed.minimum_less
 
-    def _is_admitted(self, profile: Profile, pod: PodInfo, supposed: Supposition, gone: Sequence[PodInfo] = ()) -> bool:
+    def _is_admitted(self, profile: Profile, pod: PodInfo, changed: ChangedState, gone: Sequence[PodInfo] = ()) -> bool:
         """Answer whether there is room for all of the pod's gang in its quota. gone: pods that are taken away."""
         if profile.admission is None:
             return True
         group = "" if profile.group_turn is None else profile.group_turn.name
-        together = self._together(pod, supposed)
+        together = self._together(pod, changed)
         limiting = [plugin for plugin in profile.made.values() if isinstance(plugin, LimitsPlugin)]
         with ExitStack() as stack:
             for each in together:
                 for plugin in limiting:
                     first = each is together[0]
-                    stack.enter_context(plugin.counted_as(each, supposed.limits if first else (), gone if first else ()))
+                    stack.enter_context(plugin.counted_as(each, changed.limits if first else (), gone if first else ()))
             if any(not profile.admission.admits(each, besides=group) for each in together):
                 return False
             return len(together) == 1 or profile.admission.refusal_together(together) is None
 
-    def _wanted(self, supposed: Supposition) -> int:
+    def _wanted(self, changed: ChangedState) -> int:
         """Return how many pods like this one have to be placed with it, it included."""
-        return 1 if self.needs is None else max(self.needs.needed - supposed.minimum_less, 1)
+        return 1 if self.needs is None else max(self.needs.needed - changed.minimum_less, 1)
 
-    def _together(self, pod: PodInfo, supposed: Supposition) -> list[PodInfo]:
+    def _together(self, pod: PodInfo, changed: ChangedState) -> list[PodInfo]:
         """Return the pods that are placed together: members of the gang that are alike stand for each other."""
         found, pending = [pod], () if self.needs is None else self.needs.pending
         others = [info.pod_info.uid for key in pending if key != pod.key and (info := self._context.queue.get(key)) is not None]
-        for i in range(self._wanted(supposed) - 1):
+        for i in range(self._wanted(changed) - 1):
             other = pod.with_pod(pod.pod)
             other.uid = others[i] if i < len(others) else f"{pod.uid}-{i}"
             found.append(other)
@@ -218,7 +218,7 @@ class ColumnTrials:
 
     # Nodes
 
-    def _place(self, profile: Profile, pod: PodInfo, supposed: Supposition, *, is_admitted: bool) -> TrialOutcome | None:
+    def _place(self, profile: Profile, pod: PodInfo, changed: ChangedState, *, is_admitted: bool) -> TrialOutcome | None:
         shapes = self._apart.get(profile.name)
         if shapes is None:
             shapes = self._apart[profile.name] = profile.shapes.apart()
@@ -226,23 +226,23 @@ class ColumnTrials:
         with shapes.view(pod):
             shape = shapes.pre_filter(pod)
             try:
-                if supposed.removed is not None or supposed.template:
-                    if self._wanted(supposed) > 1:
+                if changed.removed is not None or changed.template:
+                    if self._wanted(changed) > 1:
                         return None
                     verdicts: FilterVerdicts = shape.evaluation
                     if shape.pre_filtered.refusal is None:
                         verdicts = self._feasible(profile, shapes, shape, pod)[1]
                     simulation = shapes.simulation(shape, verdicts)
-                    if supposed.template:
-                        return self._on_new(simulation, shape, pod, supposed)
-                    return self._without_pods(simulation, pod, supposed, None if is_admitted else profile)
+                    if changed.template:
+                        return self._on_new(simulation, shape, pod, changed)
+                    return self._without_pods(simulation, pod, changed, None if is_admitted else profile)
                 if shape.pre_filtered.refusal is not None:
                     return NOWHERE
                 rows, verdicts = self._feasible(profile, shapes, shape, pod)
-                if supposed.nodes:
-                    found = (self._cache.node(name) for name in supposed.nodes)
+                if changed.nodes:
+                    found = (self._cache.node(name) for name in changed.nodes)
                     rows = np.intersect1d(rows, np.array([node.row for node in found if node is not None], np.int32))
-                wanted = self._wanted(supposed)
+                wanted = self._wanted(changed)
                 if wanted > 1:
                     return self._several(shapes.simulation(shape, verdicts), pod, rows, wanted)
                 return TrialOutcome(self._name(rows[0]), len(rows)) if len(rows) else NOWHERE
@@ -293,27 +293,27 @@ class ColumnTrials:
                 return None
         return NOWHERE
 
-    def _on_new(self, simulation: NodeSimulation, shape: Shape, pod: PodInfo, supposed: Supposition) -> TrialOutcome | None:
+    def _on_new(self, simulation: NodeSimulation, shape: Shape, pod: PodInfo, changed: ChangedState) -> TrialOutcome | None:
         """Try a new node: one that is there, without the pods that run on it."""
-        node = self._cache.node(supposed.template)
+        node = self._cache.node(changed.template)
         if node is None:
             return NOWHERE
         gone = [each for each in node.pods.values() if not each.lends]
         if simulation.simulate_on_node(pod, node, remove=gone) is not None:  # what is reserved there stays: there may be more room
             return NOWHERE if len(gone) == len(node.pods) else None
-        if self._depends_on_zone(supposed.body, node) and not self._passes_as_it_is(shape, pod, node):
+        if self._depends_on_zone(changed.body, node) and not self._passes_as_it_is(shape, pod, node):
             return None
-        return TrialOutcome(f"{node.name}-added-1", supposed.added_nodes)
+        return TrialOutcome(f"{node.name}-added-1", changed.added_nodes)
 
     def _without_pods(
-        self, simulation: NodeSimulation, pod: PodInfo, supposed: Supposition, refusing: Profile | None
+        self, simulation: NodeSimulation, pod: PodInfo, changed: ChangedState, refusing: Profile | None
     ) -> TrialOutcome | None:
         """Try nodes without the pods that are taken away, those first that lose the fewest. None: none of so many would do.
 
         refusing: the profile that does not admit the pod unless pods go.
         """
         named: dict[str, set[str]] = {}
-        for key, name in supposed.removed or ():
+        for key, name in changed.removed or ():
             named.setdefault(name, set()).add(key)
         if named:
             nodes = [node for name in named if (node := self._cache.node(name)) is not None]
@@ -321,12 +321,12 @@ class ColumnTrials:
             nodes = [
                 node for row in simulation.possible_rows(pod).tolist() if (node := self._cache.infos[row]) is not None and node.counted
             ]
-        nodes = [node for node in nodes if not supposed.nodes or node.name in supposed.nodes]
+        nodes = [node for node in nodes if not changed.nodes or node.name in changed.nodes]
         nodes.sort(key=lambda node: (len(node.counted), node.name))
         for node in nodes[:MOST_EMPTIED]:
             keys = named.get(node.name)
             gone = [each for each in node.pods.values() if not each.lends and (keys is None or each.key in keys)]
-            if refusing is not None and not self._is_admitted(refusing, pod, supposed, gone):
+            if refusing is not None and not self._is_admitted(refusing, pod, changed, gone):
                 continue
             if simulation.simulate_on_node(pod, node, remove=gone) is None:
                 return TrialOutcome(node.name, 1)
@@ -381,10 +381,10 @@ class ColumnTrials:
     def _most_free(self, change: RequestChange, others: Sequence[Sized]) -> int | None:
         """Return the most that is free of the resource on a node that takes the pod without it."""
         column = self._cache.columns.resources.get(change.resources[0])
-        supposed = self._suppose((*others, (change, change.levels)))
-        if column is None or supposed is None or supposed.removed is not None or supposed.template or supposed.nodes:
+        changed = self._changed((*others, (change, change.levels)))
+        if column is None or changed is None or changed.removed is not None or changed.template or changed.nodes:
             return None
-        pod = PodInfo(self._context.informers.of(POD).transformed(msgspec.convert(supposed.body, Pod)))
+        pod = PodInfo(self._context.informers.of(POD).transformed(msgspec.convert(changed.body, Pod)))
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
         shapes = None if profile is None else self._apart.get(profile.name)
         if profile is None or shapes is None:
@@ -400,15 +400,15 @@ class ColumnTrials:
 
     def _likely_raise(self, change: QuotaRaised, others: Sequence[Sized]) -> int:
         """Return by how many steps the pods that go together are more than the quota has left."""
-        supposed = self._suppose(others)
+        changed = self._changed(others)
         profile = self._context.profiles.get(self._pod.pod.spec.scheduler_name)
-        if supposed is None or profile is None:
+        if changed is None or profile is None:
             return 0
         limits = [limit for plugin in profile.made.values() if isinstance(plugin, LimitsPlugin) for limit in plugin.limits_of(self._pod)]
         used = next((each.used for each in limits if (each.quota, each.resource) == (change.quota, change.resource)), None)
         if used is None:
             return 0
-        wanted = self._wanted(supposed) * request_in_all(supposed.body["spec"], change.resource)
+        wanted = self._wanted(changed) * request_in_all(changed.body["spec"], change.resource)
         return max(-(-(used + wanted - change.present) // change.step), 0)
 
 

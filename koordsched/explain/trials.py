@@ -1,4 +1,4 @@
-"""CopyTrials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster; `QuickTrials` finds out
+"""Trials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster; `QuickTrials` finds out
 most of it on columns, and has what is said confirmed by such a trial.
 
 The copy has what is placed, the pod, and the pending members of its gang; other pending pods and Reservations are left out, as the question
@@ -150,7 +150,7 @@ class CopyTrials:
 
 
 class QuickTrials:
-    """CopyTrials on the columns of the cluster's own scheduler, a hundred times as quick, and on copies where the columns do not show it.
+    """Trials on the columns of the cluster's own scheduler, a hundred times as quick, and on copies where the columns do not show it.
 
     Other pending pods are there on the columns: what they ask of quotas counts, and so does room that is kept for nominated ones.
     """

@@ -158,6 +158,10 @@ def _explain(arguments: list[str]) -> int:
     pod = names.pop(0) if parsed.file is None and names else ""
     if parsed.file is None and not pod:
         parser.error("name a pod, or hand one in by -f FILE")
+    if parsed.server is not None:
+        if names or parsed.config is not None or parsed.kubeconfig is not None:
+            parser.error("--server asks a scheduler about the cluster that it knows: no files of a cluster, no --kubeconfig, no --config")
+        return _explain_on_server(parsed, pod)
     if not names and parsed.kubeconfig is None:
         parser.error("name the files of the cluster (manifests, or what kubectl get -o yaml writes), or a live one by --kubeconfig FILE")
     _check_cluster(parser, parsed)
@@ -180,6 +184,28 @@ def _explain(arguments: list[str]) -> int:
 def _check_cluster(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     if parsed.context is not None and parsed.kubeconfig is None:
         parser.error("--context needs --kubeconfig FILE")
+
+
+def _explain_on_server(parsed: argparse.Namespace, pod: str) -> int:
+    with frozen():
+        from koordsched.explain.server import ServerOptions, run_explain_on_server  # noqa: PLC0415
+
+    options = ServerOptions(
+        server=parsed.server,
+        pod=pod,
+        namespace=parsed.namespace or "default",
+        file=parsed.file,
+        node=parsed.node,
+        output=parsed.output,
+        changes=not parsed.no_changes,
+        token=parsed.token,
+        token_file=parsed.token_file,
+        certificate_authority=parsed.certificate_authority,
+        client_certificate=parsed.client_certificate,
+        client_key=parsed.client_key,
+        insecure=parsed.insecure_skip_tls_verify,
+    )
+    return run_explain_on_server(options, sys.stdout, sys.stderr)
 
 
 def _test(arguments: list[str]) -> int:
@@ -323,7 +349,7 @@ def kubectl_plugin() -> int:
         print(PLUGIN_USAGE, end="")
         return 0
     named = {word.partition("=")[0] for word in arguments}
-    if arguments[0] in {"explain", "simulate"} and not named & {"--kubeconfig", "--trace", "--help", "-h"}:
+    if arguments[0] in {"explain", "simulate"} and not named & {"--kubeconfig", "--server", "--trace", "--help", "-h"}:
         arguments[1:1] = ["--kubeconfig", os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")]
     return main(arguments)
 
@@ -453,6 +479,14 @@ def _explain_parser() -> argparse.ArgumentParser:
     parser.add_argument("-f", "--file", metavar="FILE", help="explain the first pod of this file, as if it were submitted now (a dry run)")
     parser.add_argument("--node", metavar="NODE", help="only what concerns this node")
     parser.add_argument("--no-changes", action="store_true", help="do not look for changes that let it run")
+    running = parser.add_argument_group("a scheduler that runs")
+    running.add_argument("--server", metavar="URL", help="ask the scheduler at this address instead of reading files; nothing is written")
+    running.add_argument("--token", metavar="TOKEN", default="", help="a bearer token, such as kubectl create token writes")
+    running.add_argument("--token-file", metavar="FILE", help="a file with the token")
+    running.add_argument("--certificate-authority", metavar="FILE", help="who signed the server's certificate (default: the system's)")
+    running.add_argument("--client-certificate", metavar="FILE", help="a certificate to be known by")
+    running.add_argument("--client-key", metavar="FILE", help="its key")
+    running.add_argument("--insecure-skip-tls-verify", action="store_true", help="do not look at the server's certificate")
     parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration (default: the one that Koordinator ships)")
     parser.add_argument("--seed", type=int, default=0, help="what chance begins with (default 0)")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")

@@ -34,10 +34,15 @@ class Slices:
     def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         self.seconds += self._perf() - self._begun
 
-    async def pause(self) -> None:
-        """Let others run if this slice has been long enough."""
+    @property
+    def worked(self) -> float:
+        """Return what has been worked up to now. To be asked inside the `with` block."""
+        return self.seconds + self._perf() - self._begun
+
+    async def pause(self, ahead: float = 0.0) -> None:
+        """Let others run if this slice has been long enough, or would be by `ahead` seconds more."""
         worked = self._perf() - self._begun
-        if worked < SLICE_SECONDS:
+        if worked + ahead < SLICE_SECONDS:
             return
         self.seconds += worked
         try:

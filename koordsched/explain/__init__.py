@@ -2,10 +2,9 @@
 
 - `command.py`         options in, exit code out
 - `cluster.py`         the cluster of the files, played until the pod has had its attempt
-- `explanation.py`     what is said of a pod, as one object; `rendering.py`: as tables, `json_body` for `-o json`
-- `trials.py`          tries changes on copies of that cluster, with the real scheduler
-- `search.py`          finds the smallest changes by trials: single ones, else pairs
-- `pod_changes.py`, `node_changes.py`, `group_changes.py`   the changes that are tried: their kind, their amounts, what they write
+- `rendering.py`      what is said of a pod (`scheduler.suggestions.explanation`) as tables, `json_body` for `-o json`
+- `trials.py`         tries changes on copies of that cluster, with the real scheduler; `applying.py` makes them there
+- `node_changes.py`, `group_changes.py`   the changes that are tried beside those of the pod itself
 
 Nothing is said that was not tried, and nothing outside of the process is written.
 """

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.api.kinds import NODE, POD
+from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cluster.port import Ref
 from koordsched.config.flag_table import Flags
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
-from koordsched.explain.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
 from koordsched.explain.group_changes import group_changes
 from koordsched.explain.node_changes import node_changes
-from koordsched.explain.pod_changes import pod_changes
-from koordsched.explain.search import smallest_changes
-from koordsched.explain.trials import ALL_SCORES, Trials
+from koordsched.explain.trials import ALL_SCORES, CopyTrials, QuickTrials
+from koordsched.scheduler.suggestions.explanation import PLACED, REJECTED, RUNNING, Explanation, of_pending, of_placed, suggested
+from koordsched.scheduler.suggestions.pod_changes import ownerships, pod_changes, taints_of
+from koordsched.scheduler.suggestions.search import smallest_changes
 from koordsched.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -85,15 +85,22 @@ async def _explain(question: PodQuestion, embedded: EmbeddedCluster) -> Explanat
     if not question.changes:
         return found
     members = explanations.explainer.pods_of(diagnosis.question)
-    trials = Trials(embedded, key, {key, *members})
+    trials = CopyTrials(embedded, key, {key, *members})
     await trials.prepare()
     pending = len(trials.members)
     placed = len(trials.base.raws(POD))
     changes = [
         *group_changes(trials.body, trials.base, pending),
-        *pod_changes(trials.body, trials.base.raws(NODE), list(embedded.scheduler.profiles), placed),
+        *pod_changes(trials.body, map(taints_of, trials.base.raws(NODE)), list(embedded.scheduler.profiles), placed),
+        *ownerships(trials.body, trials.base.raws(RESERVATION)),
         *node_changes(trials.body, trials.base, pending),
     ]
-    suggestions = await smallest_changes(trials, changes)
+    queued = embedded.scheduler.queue.get(key)
+    if queued is None:  # another scheduler is responsible for it: nothing is known of it here
+        suggestions, count = await smallest_changes(trials, changes), trials.count
+    else:
+        body = {**trials.body, "metadata": {**trials.body["metadata"], "uid": queued.uid}}
+        quick = QuickTrials(trials, embedded.scheduler.answers.columns(queued.pod_info, body))
+        suggestions, count = await quick.confirmed(await smallest_changes(quick, changes)), quick.count
     shown = sorted(map(suggested, suggestions), key=lambda each: len(each.changes))
-    return msgspec.structs.replace(found, changes=shown, left_out=trials.left_out, trials=trials.count)
+    return msgspec.structs.replace(found, changes=shown, left_out=trials.left_out, trials=count)

@@ -12,13 +12,13 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.config.errors import ConfigError
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.explain.cluster import PodQuestion, UnknownPod, explain
-from koordsched.explain.explanation import only_node
 from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
 from koordsched.manifests.documents import InputDocument, InputError, expand
 from koordsched.manifests.objects import flatten
 from koordsched.manifests.templates import pod_of_template
 from koordsched.plugins import installed_catalogue
+from koordsched.scheduler.suggestions.explanation import only_node
 from koordsched.simulate.live import InputSource, read_source, shown_work
 from koordsched.simulate.manifests import read_files, workload_of
 from koordsched.simulate.workload import PodArrival, Workload

@@ -1,131 +1,28 @@
-"""Changes of what a pod shares with others: members of its gang, limits of its quota."""
+"""Which changes of a pod's gang and quotas are worth a trial, as the objects of the cluster say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from koordsched.api.kinds import ELASTIC_QUOTA, POD, POD_GROUP
 from koordsched.api.koordinator.gang_membership import GANG_NAME, LIGHTWEIGHT_LABEL, LIGHTWEIGHT_MIN, MIN_AVAILABLE, POD_GROUP_LABEL
-from koordsched.api.koordinator.pods import amount_text
 from koordsched.api.koordinator.quota_definitions import DEFAULT_QUOTA, NAMESPACES, PARENT, QUOTA_NAME
 from koordsched.api.quantity import format_of
-from koordsched.cluster.port import Patch, Ref
-from koordsched.explain.pod_changes import MEBI, amount_of, containers, request_in_all, requests_of
+from koordsched.scheduler.suggestions.group_changes import MOST_HOLDERS, MOST_MEMBERS, MembersAdded, MinimumLowered, QuotaRaised
+from koordsched.scheduler.suggestions.pod_changes import MEBI, amount_of, containers, request_in_all, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from koordsched.cluster.memory import MemoryCluster
-    from koordsched.explain.trials import Change, Draft
+    from koordsched.scheduler.suggestions.changes import Change
 
 Json = dict[str, Any]
-
-MOST_HOLDERS = 3
-MOST_MEMBERS = 64
 
 
 def group_changes(body: Json, base: MemoryCluster, members: int) -> list[Change]:
     """Return the changes of the pod's gang and quotas. members: how many of its gang are pending."""
     return [*_gang_changes(body, base, members), *_quota_changes(body, base)]
-
-
-class MembersAdded(msgspec.Struct, frozen=True):
-    """More pods like this one in its gang."""
-
-    gang: str
-    levels: int
-    kind: str = "addMembers"
-
-    async def apply(self, draft: Draft, level: int) -> None:
-        body = draft.pods[draft.pod]
-        for i in range(level):
-            name = f"{body['metadata']['name']}-added-{i + 1}"
-            metadata = {**body["metadata"], "name": name}
-            draft.pods[f"{metadata['namespace']}/{name}"] = {**msgspec.to_builtins(body), "metadata": metadata}
-
-    def text(self, level: int) -> str:
-        return f"create {level} more member{'s' if level > 1 else ''} of gang {self.gang}"
-
-    def fields(self, level: int) -> Json:
-        return {"gang": self.gang, "members": level}
-
-
-class MinimumLowered(msgspec.Struct, frozen=True):
-    """A gang that needs fewer members. pod_group: the name of its PodGroup; else the members' own label or annotation says the number."""
-
-    gang: str
-    namespace: str
-    pod_group: str
-    present: int
-    kind: str = "gangMinimum"
-
-    @property
-    def levels(self) -> int:
-        return self.present - 1
-
-    async def apply(self, draft: Draft, level: int) -> None:
-        least = self.present - level
-        if self.pod_group:
-            await draft.cluster.patch(Ref(POD_GROUP, self.namespace, self.pod_group), Patch({"spec": {"minMember": least}}))
-        for body in draft.pods.values():
-            for section, key in (("labels", LIGHTWEIGHT_MIN), ("annotations", MIN_AVAILABLE)):
-                if key in (body["metadata"].get(section) or {}):
-                    body["metadata"][section][key] = str(least)
-
-    def text(self, level: int) -> str:
-        return f"lower the minimum of gang {self.gang} from {self.present} to {self.present - level} members"
-
-    def fields(self, level: int) -> Json:
-        return {"gang": self.gang, "from": self.present, "to": self.present - level}
-
-
-class QuotaRaised(msgspec.Struct, frozen=True):
-    """More of a resource in a quota's max. step: what one level adds. holders: pods that use most of it."""
-
-    namespace: str
-    quota: str
-    resource: str
-    present: int
-    step: int
-    levels: int
-    written: Any
-    holders: tuple[tuple[str, int], ...]
-    with_min: bool = False
-    kind: str = "quota"
-
-    async def apply(self, draft: Draft, level: int) -> None:
-        ref = Ref(ELASTIC_QUOTA, self.namespace, self.quota)
-        text = self._shown(self._to(level))
-        spec: Json = {"max": {self.resource: text}}
-        if self.with_min:
-            least = (draft.cluster.raw(ref)["spec"].get("min") or {}).get(self.resource, 0)
-            spec["min"] = {self.resource: self._shown(amount_of(self.resource, least) + level * self.step)}
-        await draft.cluster.patch(ref, Patch({"spec": spec}))
-
-    def _to(self, level: int) -> int:
-        return self.present + level * self.step
-
-    def text(self, level: int) -> str:
-        holders = ", ".join(f"{pod} {self._shown(amount)}" for pod, amount in self.holders)
-        what = "max and min" if self.with_min else "max"
-        added = self._shown(level * self.step)
-        text = f"raise {what} of quota {self.quota} by {added} of {self.resource}, max to {self._shown(self._to(level))}"
-        return f"{text} (held by {holders})" if holders else text
-
-    def fields(self, level: int) -> Json:
-        return {
-            "quota": self.quota,
-            "resource": self.resource,
-            "from": self._shown(self.present),
-            "to": self._shown(self._to(level)),
-            "min": self.with_min,
-            "holders": [{"pod": pod, "holds": self._shown(amount)} for pod, amount in self.holders],
-        }
-
-    def _shown(self, amount: int) -> str:
-        return amount_text(self.resource, amount, self.written)
 
 
 def _gang_changes(body: Json, base: MemoryCluster, members: int) -> Iterator[Change]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.explain.explanation import PENDING, REJECTED
 from koordsched.framework.tooling import Section
+from koordsched.scheduler.suggestions.explanation import PENDING, REJECTED
 from koordsched.simulate.summary import render
 
 if TYPE_CHECKING:
-    from koordsched.explain.explanation import Explanation, Reason
+    from koordsched.scheduler.suggestions.explanation import Explanation, Reason
 
 SHOWN_NODES = 3
 SHOWN_SCORES = 5
@@ -23,13 +23,14 @@ def json_body(found: Explanation) -> bytes:
 
 def text(found: Explanation, *, tried: bool) -> str:
     """Return the tables. tried: whether changes were looked for."""
-    lines = [_headline(found), *([f"  {found.message}"] if found.message else []), ""]
+    waiting = [f"  It {found.waiting}."] if found.waiting and found.waiting != found.message else []
+    lines = [_headline(found), *([f"  {found.message}"] if found.message else []), *waiting, ""]
     return "\n".join(lines) + "\n" + render(_sections(found, tried=tried))
 
 
 def _headline(found: Explanation) -> str:
     if found.state == PENDING:
-        return f"Pod {found.pod} is pending."
+        return f"Pod {found.pod} is pending{f' with node {found.node}' if found.node else ''}."
     if found.state == REJECTED:
         return f"Pod {found.pod} is refused by the API server."
     return f"Pod {found.pod} {found.state} on node {found.node}."
@@ -72,6 +73,8 @@ def _changes(found: Explanation) -> Section:
     notes = [f"Each was tried: with it, and nothing smaller of its kind, the pod was bound without an eviction ({found.trials} trials)."]
     if not rows:
         notes = [f"No change that was tried lets it run, alone or with a second one ({found.trials} trials)."]
+    elif found.incomplete:
+        notes.append("Not all changes were tried: the scheduler keeps its time for scheduling. `explain` of files tries them all.")
     elif found.left_out:
         notes.append(f"{found.left_out} other pending pods were left out of the trials: they may take the room that a change makes.")
     return Section(

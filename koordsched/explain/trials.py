@@ -1,4 +1,5 @@
-"""Trials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster.
+"""Trials: what becomes of the pod if something were different, found out by scheduling it on a copy of the cluster; `QuickTrials` finds out
+most of it on columns, and has what is said confirmed by such a trial.
 
 The copy has what is placed, the pod, and the pending members of its gang; other pending pods and Reservations are left out, as the question
 is whether there is room, not who is first. A trial never evicts: a change that would need evictions is no change that suffices.
@@ -8,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koordsched.api.kinds import EVENT, NODE, POD, RESERVATION
-from koordsched.cluster.port import ClusterError, NotFound, Ref
+from koordsched.cluster.port import ClusterError, Ref
+from koordsched.explain.applying import Draft, apply
+from koordsched.scheduler.suggestions.changes import NOWHERE, TrialOutcome
+from koordsched.scheduler.suggestions.node_changes import narrowed
+from koordsched.scheduler.suggestions.search import Suggestion, smallest_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from koordsched.cluster.memory import MemoryCluster
     from koordsched.embedded.cluster import EmbeddedCluster
     from koordsched.framework.pod_diagnosis import FailedNodes
+    from koordsched.scheduler.suggestions.changes import Change, Sized
+    from koordsched.scheduler.suggestions.column_trials import ColumnTrials
 
 Json = dict[str, Any]
 
@@ -32,64 +39,11 @@ MOST_STEPS = 300
 ALL_SCORES = 2**31
 
 
-class Change(Protocol):
-    """Something that could be different. It has amounts, by level: a higher one is a larger change, and helps wherever a lower one does."""
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the change: that of which none is smaller."""
-
-    @property
-    def levels(self) -> int:
-        """Return the number of amounts, at least 1: level 1 is the smallest change, this the largest."""
-
-    async def apply(self, draft: Draft, level: int, /) -> None:
-        """Make the change on a copy."""
-
-    def text(self, level: int, /) -> str:
-        """Say what is changed, as an instruction."""
-
-    def fields(self, level: int, /) -> Json:
-        """Return the same for programs, without the kind."""
+MOST_TRIALS = 600
+MOST_COLUMN_TRIALS = 20_000
 
 
-class Draft(msgspec.Struct):
-    """A copy of the cluster that is being changed. pods: the bodies of the pod and of the pending members of its gang, by key."""
-
-    base: MemoryCluster
-    embedded: EmbeddedCluster
-    pod: str
-    pods: dict[str, Json]
-    same: Sequence[str]
-
-    @property
-    def cluster(self) -> MemoryCluster:
-        return self.embedded.cluster
-
-    @property
-    def alike(self) -> list[Json]:
-        """Return the bodies of the pod and of the members of its gang that have the same specification: they are changed together."""
-        return [self.pods[key] for key in self.same]
-
-    def unchanged(self, ref: Ref) -> Json | None:
-        """Return an object as it is without the changes, so that their order does not matter; None where there is none."""
-        try:
-            return self.base.raw(ref)
-        except NotFound:
-            return None
-
-
-class TrialOutcome(msgspec.Struct, frozen=True):
-    """What became of the pod. node: where it went, "" for nowhere. fits: how many nodes passed its filters, 0 where that was not asked."""
-
-    node: str
-    fits: int
-
-
-NOWHERE = TrialOutcome("", 0)
-
-
-class Trials:
+class CopyTrials:
     """Makes trials for one pod. `count` is how many there were."""
 
     def __init__(self, embedded: EmbeddedCluster, pod: str, members: Collection[str]) -> None:
@@ -140,7 +94,17 @@ class Trials:
     def members(self) -> Mapping[str, Json]:
         return self._members
 
-    async def run(self, changes: Sequence[tuple[Change, int]] = ()) -> TrialOutcome:
+    @property
+    def is_exhausted(self) -> bool:
+        return self.count > MOST_TRIALS
+
+    def likely_level(self, _change: Change, _others: Sequence[Sized]) -> int:
+        return 0
+
+    def narrowed(self, change: Change, node: str) -> Change | None:
+        return narrowed(change, node)
+
+    async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         """Schedule the pod with these changes. What the cluster refuses is no change that suffices."""
         self.count += 1
         copy = self._embedded.scheduled_apart(self._base.copy(Random(f"trial {self.count}")))
@@ -152,7 +116,7 @@ class Trials:
         explanations.switches.filters, explanations.switches.top_scores = True, ALL_SCORES
         try:
             for change, level in changes:
-                await change.apply(draft, level)
+                await apply(change, draft, level)
             bound = len(copy.cluster.raws(POD))
             for body in draft.pods.values():
                 await copy.create(POD, body)
@@ -183,6 +147,46 @@ class Trials:
             if quiet == QUIET_STEPS:
                 return ""
         return ""
+
+
+class QuickTrials:
+    """Trials on the columns of the cluster's own scheduler, a hundred times as quick, and on copies where the columns do not show it.
+
+    Other pending pods are there on the columns: what they ask of quotas counts, and so does room that is kept for nominated ones.
+    """
+
+    def __init__(self, copies: CopyTrials, columns: ColumnTrials) -> None:
+        self.copies = copies
+        self._columns = columns
+
+    @property
+    def count(self) -> int:
+        return self.copies.count + self._columns.count
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.copies.is_exhausted or self._columns.count > MOST_COLUMN_TRIALS
+
+    async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
+        found = self._columns.estimate(changes)
+        return await self.copies.run(changes) if found is None else found
+
+    def likely_level(self, change: Change, others: Sequence[Sized]) -> int:
+        return self._columns.likely_level(change, others)
+
+    def narrowed(self, change: Change, node: str) -> Change | None:
+        return narrowed(change, node)
+
+    async def confirmed(self, found: Sequence[Suggestion]) -> list[Suggestion]:
+        """Return what holds on a copy, too; where the columns said otherwise, what suffices there."""
+        confirmed = list[Suggestion]()
+        for each in found:
+            outcome = await self.copies.run(each.changes)
+            if outcome.node:
+                confirmed.append(Suggestion(each.changes, outcome))
+            else:
+                confirmed += await smallest_changes(self.copies, [change for change, _ in each.changes])
+        return confirmed
 
 
 def takers(cluster: MemoryCluster, failed: Sequence[FailedNodes]) -> list[str]:

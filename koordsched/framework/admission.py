@@ -131,6 +131,11 @@ class Admission:
         diagnosis.simulate = partial(self._shapes.simulation_for, pod)
         return diagnosis
 
+    def admits(self, pod: PodInfo, besides: str = "") -> bool:
+        """Answer, beside the cycle, whether all admission plugins but the named one let the pod pass: nothing is counted or timed."""
+        answers = (asked.admit(pod) for asked in self._asked if asked.plugin.name != besides)
+        return all(status is None or status.code is SKIPS for status in answers)
+
     # The queue
 
     def key(self, plugin: str, pod: PodInfo) -> Hashable | None:

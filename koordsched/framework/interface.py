@@ -593,6 +593,23 @@ class Question(msgspec.Struct, frozen=True):
     topology_key: str = ""
 
 
+class GangNeeds(msgspec.Struct, frozen=True):
+    """What the gang of a pod wants. gang: its name; namespace: of its objects.
+
+    minimum: how many members it needs in all; present: how many of them there are that may be placed or are; needed: how many have to be
+    placed together still; pending: the keys of those that may be. alone: it is in no group of gangs, and may go anywhere in the network.
+    """
+
+    gang: str
+    namespace: str
+    of_pod_group: bool
+    minimum: int
+    present: int
+    needed: int
+    pending: tuple[str, ...]
+    alone: bool
+
+
 class GroupTurnPlugin(Plugin):
     """Says which pods are placed together or not at all (coscheduling.md §4). Of a profile, the first enabled one is asked.
 
@@ -617,6 +634,10 @@ class GroupTurnPlugin(Plugin):
 
     def question_of(self, pod: PodInfo) -> Question | None:
         """Return what an explanation of this pod is about: its group, unless it goes alone (frameworkext.md §4.2)."""
+        return None
+
+    def needs_of(self, pod: PodInfo) -> GangNeeds | None:
+        """Return what the gang of this pod wants; None: it has none, or goes alone, or nothing says what the gang wants."""
         return None
 
     def members_of(self, question: str) -> Sequence[str]:

@@ -75,6 +75,11 @@ class KeptShapes:
         """Return columns of a shape that had to go, if there are any."""
         return self._spare.pop() if self._spare else None
 
+    def put_back(self, evaluation: Evaluation) -> None:
+        """Take columns of a shape that was not kept."""
+        if not self._spare:
+            self._spare.append(evaluation)
+
     def make_room(self) -> None:
         """Let a shape go if another one could not be added."""
         while len(self._once) >= USED_ONCE:

@@ -44,6 +44,7 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: float  # seconds since the epoch
     node: str = ""  # where it is bound, assumed, or waits on Permit
     message: str = ""
+    waiting: str = ""  # what it waits for now, and since when; "" for a pod that is bound
     nominated_node: str = ""
     pre_filter_message: str = ""
     topology_key: str = ""  # the layer in which a gang has to gather

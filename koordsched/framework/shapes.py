@@ -105,6 +105,14 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def apart(self) -> Shapes:
+        """Return others of the same plugins for questions beside decisions: no columns are shared, nothing is counted or timed."""
+        return Shapes(self._plan, self._cache)
+
+    def put_back(self, shape: Shape) -> None:
+        """Let the columns of a shape without a key be used again: it is not to be asked about any more."""
+        self._kept.put_back(shape.evaluation)
+
     def key(self, pod: PodInfo) -> ShapeKey | None:
         """Return the pod's shape key: the same object for pods that every plugin treats alike; None when a plugin does not sign."""
         parts = self._plan.sign(pod)
@@ -145,11 +153,11 @@ class Shapes:
 
     def view(self, pod: PodInfo) -> AbstractContextManager[None]:
         """Return what shows the nodes as the pod's owner of credits sees them. The shape of its pods is to be used in there alone."""
-        owner = self._owner(pod)
+        owner = self.owner(pod)
         return AS_THEY_ARE if owner is None else self._cache.view(owner)
 
-    def _owner(self, pod: PodInfo) -> Hashable | None:
-        """Return the pod's owner of credits as the pod was signed."""
+    def owner(self, pod: PodInfo) -> Hashable | None:
+        """Return the pod's owner of credits as the pod was signed. Of a pod without a key it has to be held while its view is used."""
         owner_of = self._plan.owner_of
         if owner_of is None:
             return None
@@ -294,7 +302,7 @@ class Shapes:
 
     def versions(self, pod: PodInfo) -> object:
         """Return what filters' answers about the pod depend on besides the node table: something else as soon as any may be another."""
-        key, owner = pod.shape, self._owner(pod)
+        key, owner = pod.shape, self.owner(pod)
         if key is None:
             return object()  # a plugin cannot say what it reads of the pod
         versions = [plugin.version(pod) for plugin in self._plan.versioned if plugin.has_version(pod)]
@@ -348,7 +356,7 @@ class Shapes:
             shape.owner, shape.credits = None, 0
             pre_filters = [entry for entry in pre_filters if plan.credits is None or entry[0].name != plan.credits.name]
         else:
-            shape.owner = self._owner(pod)
+            shape.owner = self.owner(pod)
             shape.credits = self._cache.credits.version(shape.owner)
         shape.state = CycleState()
         shape.versioned = [plugin for plugin in plan.versioned if plugin.has_version(pod)]

@@ -23,9 +23,11 @@ evictions make room for the job, where its pods were to go; or another one of it
 class WaitingPod:
     """One pod and the plugins it waits for. The first refusal, or the last approval, ends the wait."""
 
-    def __init__(self, pod: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
+    def __init__(self, pod: PodInfo, node_name: str, timeouts: Mapping[str, float], since: float = 0.0) -> None:
+        """timeouts: seconds by plugin. since: when the wait begins, in seconds since the epoch."""
         self.pod = pod
         self.node_name = node_name
+        self.since = since
         self._outcome: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
         self._timers = {
             name: call_later(min(seconds, MAX_WAIT_SECONDS), self._time_out, name, seconds) for name, seconds in timeouts.items()

@@ -70,7 +70,7 @@ class BindingCycles:
             return
         self._activate(attempt.state)
         if waits:
-            self._context.waiting_pods.add(WaitingPod(attempt.pod, attempt.node, waits))
+            self._context.waiting_pods.add(WaitingPod(attempt.pod, attempt.node, waits, self._context.clock.now()))
         self.tasks.add(attempt, self._bind(attempt))
 
     def _activate(self, state: CycleState) -> None:

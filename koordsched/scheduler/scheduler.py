@@ -43,6 +43,7 @@ from koordsched.scheduler.nominations import NominationKeeper
 from koordsched.scheduler.origins import LivePods
 from koordsched.scheduler.plugin_handle import PluginHandle
 from koordsched.scheduler.reserve_pods import ReservationHandler
+from koordsched.scheduler.suggestions.answers import Answers
 from koordsched.scheduler.waiting_groups import WaitingGroups
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
@@ -110,6 +111,7 @@ class Scheduler:
         failures = FailureHandler(context, self._live, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
         self.explanations = Explanations(context, self._live, dependencies.flags)
+        self.answers = Answers(context, self._live, self.explanations.explainer)
         self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))

@@ -16,12 +16,13 @@ import msgspec
 from koordsched.config.types import Config
 from koordsched.config.writing import plain
 from koordsched.serve.debug import DebugEndpoints
-from koordsched.serve.plugin_routes import APIS_PATH, PluginRoutes
+from koordsched.serve.explain import SERVICES, ExplainEndpoint
+from koordsched.serve.plugin_routes import PluginRoutes
 from koordsched.serve.pod_resources import resource_metrics
 from koordsched.serve.scheduler_routes import scheduler_routes
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.health import Health
-from koordsched.server.http import DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
+from koordsched.server.http import APIS_PATH, DEBUG_PATH, JSON, METRICS, METRICS_PATH, NOT_FOUND, RESOURCES_PATH, SLIS_PATH, TEXT, Response
 from koordsched.server.main_loop import DOES_NOT_ANSWER, MainLoop, MainLoopBusyError
 from koordsched.server.process_metrics import metrics_page
 
@@ -112,7 +113,8 @@ class Endpoints:
         self._pages, self._pods = KeptAnswers(perf, METRICS_SHARE), KeptAnswers(perf, RESOURCES_SHARE)
         self._shown = KeptAnswers(perf, PLUGINS_SHARE)
         self._debug = DebugEndpoints(scheduler, self._loop)
-        self._routes = PluginRoutes(scheduler.profiles.values(), scheduler_routes(scheduler))
+        self._routes = PluginRoutes(scheduler.profiles.values(), scheduler_routes(scheduler), SERVICES)
+        self._explain = ExplainEndpoint(scheduler, self._loop)
         self._configz: Response | None = None
         ping = {"ping": lambda: ""}
         elected = {} if leadership is None else {"leaderElection": leadership.health}
@@ -139,6 +141,8 @@ class Endpoints:
             return await self._pods.answer((path, self._leads), self._resources)
         if path == CONFIGZ_PATH:
             return self._configuration()
+        if self._explain.concerns(request):
+            return await self._explain.answer(request, leading=self._leads)
         if path.startswith(APIS_PATH):
             return await self._shown.answer((request.uri, request.method == "GET", self._leads), partial(self._of_plugins, request))
         return await self._debug.answer(request) if path.startswith(DEBUG_PATH) else NOT_FOUND

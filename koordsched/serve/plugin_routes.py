@@ -12,21 +12,21 @@ import msgspec
 
 from koordsched.framework.routes import Answer, Route, RoutesPlugin
 from koordsched.log import get_logger
-from koordsched.server.http import JSON, NOT_FOUND, Response
+from koordsched.server.http import APIS_PATH, JSON, NOT_FOUND, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koordsched.framework.profile import Profile
     from koordsched.server.http import HttpRequest
 
 log = get_logger(__name__)
 
-APIS_PATH = "/apis/v1/"
 PLUGINS_PATH = f"{APIS_PATH}plugins/"
 SERVICES_PATH = f"{APIS_PATH}__services__"
 NOT_LEADER = Response(503, JSON, msgspec.json.encode({"message": "the instance is not leader"}))
 SERVER_ERROR = 500
+NO_SERVICES: Mapping[str, Sequence[str]] = {}
 
 
 class _Path(NamedTuple):
@@ -49,8 +49,8 @@ class _Path(NamedTuple):
 class PluginRoutes:
     """The routes of one scheduler: its own and those of its plugins."""
 
-    def __init__(self, profiles: Iterable[Profile], own: Iterable[Route] = ()) -> None:
-        """own: paths below /apis/v1/."""
+    def __init__(self, profiles: Iterable[Profile], own: Iterable[Route] = (), others: Mapping[str, Sequence[str]] = NO_SERVICES) -> None:
+        """own: paths below /apis/v1/. others: by method, what is answered elsewhere and listed here."""
         plugins: dict[str, RoutesPlugin] = {}
         for profile in profiles:
             for plugin in profile.made.values():
@@ -58,7 +58,7 @@ class PluginRoutes:
                     plugins.setdefault(plugin.name, plugin)
         routes = {f"{PLUGINS_PATH}{name}/{route.path}": route for name, plugin in plugins.items() for route in plugin.routes()}
         routes |= {f"{APIS_PATH}{route.path}": route for route in own}
-        self._services = sorted({SERVICES_PATH, *routes})
+        self._services = {**others, "GET": sorted({SERVICES_PATH, *routes, *others.get("GET", ())})}
         by_specificity = sorted(routes.items(), key=lambda item: (item[0].count(":"), item[0]))
         self._paths = [_Path(_parts(path), route) for path, route in by_specificity]
 
@@ -69,7 +69,7 @@ class PluginRoutes:
         if request.method != "GET":
             return NOT_FOUND  # as Koordinator's router has it
         if request.path == SERVICES_PATH:
-            return _json(Answer({"GET": self._services}))
+            return _json(Answer(self._services))
         parts = _parts(request.path)
         for path in self._paths:
             named = path.match(parts)

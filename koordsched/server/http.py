@@ -80,6 +80,8 @@ METRICS_PATH = "/metrics"
 SLIS_PATH = "/metrics/slis"
 RESOURCES_PATH = "/metrics/resources"
 DEBUG_PATH = "/debug/"
+APIS_PATH = "/apis/v1/"
+EXPLAIN_PATH = f"{APIS_PATH}explain"
 
 
 class Response(msgspec.Struct, frozen=True):

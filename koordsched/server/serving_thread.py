@@ -22,7 +22,7 @@ from koordsched.config import Flags
 from koordsched.log import get_logger
 from koordsched.server.access import ApiConnector, Delegation
 from koordsched.server.budget import Pace
-from koordsched.server.http import DEBUG_PATH, METRICS_PATH, SLIS_PATH, RequestHandler, Response, text
+from koordsched.server.http import DEBUG_PATH, EXPLAIN_PATH, METRICS_PATH, SLIS_PATH, RequestHandler, Response, text
 from koordsched.server.main_loop import MainLoop
 from koordsched.server.ports import Port, listening
 from koordsched.server.tls import ServingCertificates
@@ -53,7 +53,8 @@ class PlainPortFilter:
     async def refusal(self, request: HttpRequest) -> Response | None:
         """Return what to answer instead, None when the request may pass."""
         resets = request.method == "DELETE" and request.path in {METRICS_PATH, SLIS_PATH}
-        return self._refusal if resets or f"{request.path}/".startswith(DEBUG_PATH) else None
+        asks_for_work = request.method == "POST" and request.path.startswith(EXPLAIN_PATH)
+        return self._refusal if resets or asks_for_work or f"{request.path}/".startswith(DEBUG_PATH) else None
 
 
 @asynccontextmanager

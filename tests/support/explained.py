@@ -15,7 +15,7 @@ from koordsched.config.flag_table import Flags
 from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.explain.cluster import PodQuestion, explain
-from koordsched.explain.explanation import Explanation
+from koordsched.scheduler.suggestions.explanation import Explanation
 from koordsched.simulate.manifests import load_manifests
 from koordsched.simulate.simulation import Simulation
 from koordsched.simulate.workload import Workload
@@ -55,8 +55,9 @@ def explained(objects: list[Json], name: str = "web", *, changes: bool = True) -
 def node_of(objects: list[Json], name: str = "web") -> str:
     """Return where the pod is bound when these objects are there from the start, "" for nowhere."""
     config = default_config()
-    options = EmbeddedOptions(config=config, flags=Flags(enable_network_topology_manager=True), lasting=True, measured=False)
     workload = workload_of(objects)
+    flags = Flags(enable_network_topology_manager=True)
+    options = EmbeddedOptions(config=config, flags=flags, lasting=True, measured=False, epoch=workload.epoch)
 
     async def script(embedded: EmbeddedCluster) -> str:
         simulation = Simulation(workload, embedded, None)
@@ -86,7 +87,7 @@ def changed(objects: list[Json], changes: Any, name: str = "web") -> list[Json]:
             case "uncordon":
                 by_name["Node", change["node"]]["spec"].pop("unschedulable")
             case "nodeLabel":
-                raise AssertionError("its key and value are in the text: see `labelled`")
+                by_name["Node", change["node"]]["metadata"]["labels"][change["label"]] = change["value"]
             case "addNodes":
                 for i in range(change["nodes"]):
                     extra = copy.deepcopy(by_name["Node", change["template"]])
@@ -94,10 +95,11 @@ def changed(objects: list[Json], changes: Any, name: str = "web") -> list[Json]:
                     extra["metadata"]["labels"]["kubernetes.io/hostname"] = f"extra-{i}"
                     extra["spec"].pop("unschedulable", None)
                     made.append(extra)
-                    if ("Device", change["template"]) in by_name:
-                        device = copy.deepcopy(by_name["Device", change["template"]])
-                        device["metadata"]["name"] = f"extra-{i}"
-                        made.append(device)
+                    for kind in ("Device", "NodeResourceTopology"):
+                        if (kind, change["template"]) in by_name:
+                            described = copy.deepcopy(by_name[kind, change["template"]])
+                            described["metadata"]["name"] = f"extra-{i}"
+                            made.append(described)
             case "removePods":
                 gone = {key.partition("/")[2] for key in change["pods"]}
                 made = [each for each in made if each["kind"] != "Pod" or each["metadata"]["name"] not in gone]
@@ -137,18 +139,25 @@ def _change_pod(body: Json, change: Json) -> None:
             spec["topologySpreadConstraints"].pop(change["index"])
         case "hostPort":
             spec["containers"][0]["ports"] = [port for port in spec["containers"][0]["ports"] if port["hostPort"] != change["hostPort"]]
+        case "volume":
+            spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != change["volume"]]
         case "annotation":
             body["metadata"]["annotations"].pop(change["annotation"])
+        case "reservation":
+            body["metadata"]["labels"].update(change["labels"])
         case "schedulingGates":
             spec.pop("schedulingGates")
 
 
-def smaller(change: Json) -> list[Json]:
-    """Return changes of the same kind that are the next smaller ones; none where the change is there or not."""
+def smaller(change: Json, *, whole_cpus: bool = False) -> list[Json]:
+    """Return changes of the same kind that are the next smaller ones; none where the change is there or not.
+
+    whole_cpus: the pod gets whole CPUs of its own.
+    """
     match change["kind"]:
         case "request":
             amount = _amount(change["to"], change["resources"][0])
-            nearer = amount + (MEBI if "memory" in change["resources"] else 1)
+            nearer = amount + (MEBI if "memory" in change["resources"] else 1000 if whole_cpus else 1)
             if change["resources"][0].startswith("koordinator.sh/gpu") and amount >= 99:
                 nearer = amount + 1 if amount == 99 else amount + 100
             text = f"{nearer}m" if "cpu" in change["resources"] else str(nearer)

@@ -21,6 +21,7 @@ from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
 from koordsched.framework.interface import (
     AdmissionPlugin,
+    GangNeeds,
     GangTurn,
     PermitPlugin,
     PostBindPlugin,
@@ -184,6 +185,15 @@ class Coscheduling(
             return None
         topology = None if gang.spec is None else gang.spec.topology
         return Question(gang.group.id, "" if topology is None else self.layer_to_gather_in(topology))
+
+    def needs_of(self, pod: PodInfo) -> GangNeeds | None:
+        gang = self._gangs.of(pod.uid)
+        if gang is None or gang.spec is None or gang.goes_alone(self._policy):
+            return None
+        namespace, _, name = gang.id.partition("/")
+        needed, alone = gang.needed(self._policy), len(gang.group.ids) == 1 and gang.spec.topology is None
+        pending = tuple(gang.pending())
+        return GangNeeds(name, namespace, gang.of_pod_group, gang.spec.min_available, len(gang.ready), needed, pending, alone)
 
     def members_of(self, question: str) -> Sequence[str]:
         groups = self._gangs.groups.get(tuple(question.split(",")))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.koordinator.quota_definitions import is_non_preemptible
 from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.interface import UNSIGNABLE, AdmissionPlugin, PostFilterPlugin, ReservePlugin
+from koordsched.framework.limits import LimitsPlugin
 from koordsched.framework.preemption.engine import PreemptionEngine
 from koordsched.framework.routes import Route, RoutesPlugin
 from koordsched.framework.status import SKIP, Status
@@ -21,6 +22,7 @@ from koordsched.plugins.elasticquota.check import QuotaCheck
 from koordsched.plugins.elasticquota.endpoint import QuotaEndpoint
 from koordsched.plugins.elasticquota.gauges import register_gauges
 from koordsched.plugins.elasticquota.group_admission import first_over_limit
+from koordsched.plugins.elasticquota.limit_trials import QuotaLimits
 from koordsched.plugins.elasticquota.metrics import QuotaLatencies
 from koordsched.plugins.elasticquota.objects_controller import BuiltInQuotas, QuotaStatusWriter
 from koordsched.plugins.elasticquota.preemption import QuotaVictims, quota_rules
@@ -30,6 +32,7 @@ from koordsched.plugins.elasticquota.state import QuotaState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
+    from contextlib import AbstractContextManager
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.config.koordinator_args import ElasticQuotaArgs
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import PostFilterResult
+    from koordsched.framework.limits import Limit, RaisedLimit
     from koordsched.plugins.elasticquota.manager import CountedPod
 
 NO_ROW = -1
@@ -44,7 +48,7 @@ TENTH, LEAST_TRIES = 10, 100
 """A preemption tries a tenth of all nodes, and at least so many where there are as many."""
 
 
-class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin):
+class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, ControllersPlugin, RoutesPlugin, LimitsPlugin):
     name = PLUGIN
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
@@ -56,6 +60,7 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
         self._hooks = state.hooks
         self._is_plain = not args.enable_check_parent_quota and not args.hook_plugins  # its own limit decides alone
         self.others_may_preempt = args.parity
+        self._limits = QuotaLimits(state, with_overhead=not handle.gates["ElasticQuotaIgnorePodOverhead"])
         self._victims = QuotaVictims(state)
         self.engine = PreemptionEngine(handle, quota_rules(self._victims, state, self._is_evicting))
 
@@ -119,6 +124,14 @@ class ElasticQuotaPlugin(AdmissionPlugin, PostFilterPlugin, ReservePlugin, Contr
         if self._hooks or counted is None:
             return UNSIGNABLE
         return is_non_preemptible(pod.pod), frozenset(counted.requests.items())
+
+    # Changes that are tried
+
+    def limits_of(self, pod: PodInfo) -> Sequence[Limit]:
+        return self._limits.limits_of(pod)
+
+    def counted_as(self, pod: PodInfo, raised: Sequence[RaisedLimit] = (), gone: Sequence[PodInfo] = ()) -> AbstractContextManager[None]:
+        return self._limits.counted_as(pod, raised, gone)
 
     # PostFilter
 

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from koordsched.api.kinds import POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
+from koordsched.clock import rfc3339
 from koordsched.framework.pod_diagnosis import PodDiagnosis
+from koordsched.queue.queued_pod import QueuePlace
 from koordsched.scheduler.explanations.attempts import failed_nodes, named
 from koordsched.scheduler.explanations.owned_pods import OwnedPods
 
@@ -72,8 +74,10 @@ class Explainer:
         state = context.cache.pods.get(uid)
         if not found.node and state is not None:
             waiting = context.waiting_pods.get(uid)
-            text = "" if waiting is None else f"waiting on Permit for {', '.join(sorted(waiting.pending_plugins))}"
-            return replace(found, node=state.node.name, message=text)
+            if waiting is None:
+                return replace(found, node=state.node.name, waiting=f"is being bound to node {state.node.name}")
+            text = f"waiting on Permit for {', '.join(sorted(waiting.pending_plugins))} since {rfc3339(waiting.since)}"
+            return replace(found, node=state.node.name, message=text, waiting=text)
         if found.node:
             return found
         profile = context.profiles.get(stored.spec.scheduler_name)
@@ -100,6 +104,7 @@ class Explainer:
         known = replace(
             named(pod, question, found.timestamp),
             message=message,
+            waiting=self._waiting(info),
             nominated_node=self._context.queue.nominator.node_of(pod.uid) or found.nominated_node,
             preemption=self._attempts.asked_about.get(pod.key),
         )
@@ -116,6 +121,31 @@ class Explainer:
             pre_filter_message="" if diagnosis.pre_filter is None else diagnosis.pre_filter.message,
             failed_nodes=failed_nodes(diagnosis, self._context.cache),
         )
+
+    def _waiting(self, info: QueuedPodInfo) -> str:
+        """Return what a pending pod waits for."""
+        node, since = self._context.queue.nominator.node_of(info.uid), f"since {rfc3339(info.since)}"
+        if node and (leaving := self._leaving(node, info.pod_info.priority)):
+            return f"waits for its victims on node {node} to go: {', '.join(leaving)}"
+        match info.place:
+            case QueuePlace.GATED:
+                return f"is held back by {info.gating_plugin} {since}"
+            case QueuePlace.BACKOFF:
+                until = f", until {rfc3339(info.backoff_expiry)}" if info.backoff_expiry else ""
+                return f"backs off after attempt {info.attempts}{until}"
+            case QueuePlace.UNSCHEDULABLE:
+                return f"waits {since} for a change of the cluster that may help it"
+            case QueuePlace.ACTIVE:
+                return f"waits {since} for its turn"
+            case QueuePlace.IN_FLIGHT:
+                return "is being tried"
+        return ""
+
+    def _leaving(self, node: str, priority: int) -> list[str]:
+        """Return the pods of lower priority that are being deleted on a node."""
+        found = self._context.cache.node(node)
+        pods = () if found is None else found.pods.values()
+        return sorted(each.key for each in pods if each.pod.metadata.deletion_timestamp is not None and each.priority < priority)
 
     def _why(self, profile: Profile, info: QueuedPodInfo) -> Diagnosis | None:
         """Return why no node takes the pod now; None where one does, or an attempt would be needed to find out."""

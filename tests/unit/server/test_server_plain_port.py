@@ -20,6 +20,7 @@ from koordsched.server.serving_thread import PlainPortFilter, plain_port
         ("PUT", "/debug/flags/v"),
         ("DELETE", "/metrics"),
         ("DELETE", "/metrics/slis"),
+        ("POST", "/apis/v1/explain"),
     ],
 )
 async def test_what_is_dear_or_changes_something_is_refused_and_the_secure_port_is_named(method: str, target: str) -> None:

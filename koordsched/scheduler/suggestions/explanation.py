@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,11 +10,9 @@ import msgspec
 from koordsched.framework.pod_diagnosis import node_details
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from koordsched.explain.search import Suggestion
     from koordsched.framework.pod_diagnosis import FailedNodes, PodDiagnosis
     from koordsched.scheduler.explanations.decision_log import SearchRecord
+    from koordsched.scheduler.suggestions.search import Suggestion
 
 PENDING, PLACED, RUNNING, REJECTED = "pending", "would be placed", "runs", "rejected"
 
@@ -44,20 +43,23 @@ class SuggestedChange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """message: what the pod's condition says. reasons: of the nodes that refuse it, those of the most nodes first. scores: best first.
+    """message: what the pod's condition says. waiting: what it waits for now. scores: best first.
 
-    left_out: other pending pods, which could come first where a change makes room.
+    reasons: of the nodes that refuse it, those of the most nodes first. left_out: other pending pods, which could come first where a change
+    makes room. incomplete: not all changes were tried.
     """
 
     pod: str
     state: str
     node: str = ""
     message: str = ""
+    waiting: str = ""
     reasons: Sequence[Reason] = ()
     scores: Sequence[NodeScores] = ()
     changes: Sequence[SuggestedChange] = ()
     left_out: int = 0
     trials: int = 0
+    incomplete: bool = False
 
 
 def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:
@@ -65,7 +67,9 @@ def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:
     return Explanation(
         pod=f"{diagnosis.namespace}/{diagnosis.name}",
         state=PENDING,
+        node=diagnosis.node,
         message=message or diagnosis.message,
+        waiting=diagnosis.waiting,
         reasons=reasons_of(diagnosis.failed_nodes),
     )
 

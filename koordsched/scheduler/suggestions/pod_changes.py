@@ -1,10 +1,13 @@
-"""Changes of the pod itself, which its gang's pending members get as well: what it asks for, where it may go, what it tolerates."""
+"""Changes of the pod itself, which its gang's pending members get as well: what it asks for, where it may go, what it tolerates.
+
+Each edits a pod's body, as JSON has it, in place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,16 +16,17 @@ from koordsched.api.koordinator.pods import amount_text
 from koordsched.api.koordinator.qos import QOS_CLASS
 from koordsched.api.quantity import QuantityError, format_of, milli_value, value
 
-if TYPE_CHECKING:
-    from koordsched.explain.trials import Change, Draft
-
 Json = dict[str, Any]
+Taints = tuple[tuple[str, str, str], ...]
+"""The key, value and effect of each taint of a node."""
 
 MEBI = 1 << 20
 WHOLE_CPUS = frozenset({"LSR", "LSE"})
 PERCENTAGES = frozenset({KOORDINATOR_GPU, GPU_CORE, GPU_MEMORY_RATIO, RDMA_SHARE, FPGA_SHARE})
 """Resources of which 100 is a device: a part of one, or several whole ones, can be asked for."""
 WHOLE_DEVICE = 100
+MOST_RESERVATIONS = 8
+"""Reservations of which it is tried to have the pod own them."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PLACEMENT_ANNOTATIONS = (
     "scheduling.koordinator.sh/reservation-affinity",
@@ -38,9 +42,9 @@ PLACEMENT_ANNOTATIONS = (
 """Annotations that keep a pod from nodes that have the amounts that it asks for."""
 
 
-def pod_changes(body: Json, nodes: Sequence[Json], profiles: Sequence[str], placed: int) -> list[Change]:
-    """Return all changes of the pod that are worth a trial. placed: how many pods there are on nodes."""
-    return [*_requests(body), *_tolerations(body, nodes), *_ungate(body, profiles), *_dropped(body), *_spreads(body, placed)]
+def pod_changes(body: Json, taints: Iterable[Taints], profiles: Sequence[str], placed: int) -> list[PodChange]:
+    """Return all changes of the pod that are worth a trial. taints: of each node; placed: how many pods there are on nodes."""
+    return [*_requests(body), *_tolerations(body, taints), *_ungate(body, profiles), *_dropped(body), *_spreads(body, placed)]
 
 
 class RequestChange(msgspec.Struct, frozen=True):
@@ -56,10 +60,9 @@ class RequestChange(msgspec.Struct, frozen=True):
     def levels(self) -> int:
         return len(self.amounts)
 
-    async def apply(self, draft: Draft, level: int) -> None:
-        for body in draft.alike:
-            for resource in self.resources:
-                limit_request(body["spec"], resource, self.amounts[level - 1])
+    def edit(self, body: Json, level: int) -> None:
+        for resource in self.resources:
+            limit_request(body["spec"], resource, self.amounts[level - 1])
 
     def text(self, level: int) -> str:
         name, least = " and ".join(self.resources), self.amounts[level - 1]
@@ -73,17 +76,16 @@ class RequestChange(msgspec.Struct, frozen=True):
 
 
 class PodEdit(msgspec.Struct, frozen=True):
-    """Something of the pod that is there or not. edit: changes a body in place."""
+    """Something of the pod that is there or not. change: makes it in a body."""
 
     kind: str
     what: str
     names: Json
-    edit: Callable[[Json], None]
+    change: Callable[[Json], None]
     levels: int = 1
 
-    async def apply(self, draft: Draft, _level: int) -> None:
-        for body in draft.alike:
-            self.edit(body)
+    def edit(self, body: Json, _level: int) -> None:
+        self.change(body)
 
     def text(self, _level: int) -> str:
         return self.what
@@ -101,18 +103,41 @@ class SpreadChange(msgspec.Struct, frozen=True):
     levels: int
     kind: str = "topologySpread"
 
-    async def apply(self, draft: Draft, level: int) -> None:
-        for body in draft.alike:
-            for constraint in body["spec"]["topologySpreadConstraints"]:
-                if constraint == self.constraint:
-                    constraint["maxSkew"] = self.present + level
-                    break
+    def edit(self, body: Json, level: int) -> None:
+        for constraint in body["spec"]["topologySpreadConstraints"]:
+            if constraint == self.constraint:
+                constraint["maxSkew"] = self.present + level
+                break
 
     def text(self, level: int) -> str:
         return f"raise maxSkew of the topology spread constraint on {self.topology_key} from {self.present} to {self.present + level}"
 
     def fields(self, level: int) -> Json:
         return {"topologyKey": self.topology_key, "from": self.present, "to": self.present + level}
+
+
+PodChange = RequestChange | PodEdit | SpreadChange
+
+
+def ownerships(body: Json, reservations: Iterable[Json]) -> list[PodEdit]:
+    """Return a change for each Reservation that has a node and that the pod would be an owner of if it had its owners' labels."""
+    found, labels = list[PodEdit](), body["metadata"].get("labels") or {}
+    for reservation in reservations:
+        name = reservation["metadata"]["name"]
+        for owner in (reservation.get("spec") or {}).get("owners") or ():
+            wanted = (owner.get("labelSelector") or {}).get("matchLabels") or {}
+            if set(owner) != {"labelSelector"} or set(owner["labelSelector"]) != {"matchLabels"} or wanted.items() <= labels.items():
+                continue
+            shown = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+            names = {"reservation": name, "labels": wanted}
+            found.append(
+                PodEdit("reservation", f"label the pod with {shown}: it then owns reservation {name}", names, partial(_label, wanted))
+            )
+    return found[:MOST_RESERVATIONS]
+
+
+def _label(labels: Json, body: Json) -> None:
+    body["metadata"]["labels"] = {**(body["metadata"].get("labels") or {}), **labels}
 
 
 # Requests
@@ -200,16 +225,18 @@ def smaller_amounts(resource: str, present: int, *, whole_cpus: bool) -> Sequenc
 # Where it may go
 
 
-def _tolerations(body: Json, nodes: Sequence[Json]) -> Iterator[PodEdit]:
+def taints_of(node: Json) -> Taints:
+    """Return the taints of a node's body."""
+    listed = (node.get("spec") or {}).get("taints") or ()
+    return tuple((str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", ""))) for taint in listed)
+
+
+def _tolerations(body: Json, taints: Iterable[Taints]) -> Iterator[PodEdit]:
     """Yield a change for each taint, or set of taints of a node, that the pod does not tolerate; single taints first."""
     tolerations = body["spec"].get("tolerations") or []
-    sets: dict[tuple[tuple[str, str, str], ...], None] = {}
-    for node in nodes:
-        taints = [
-            (str(taint.get("key", "")), str(taint.get("value") or ""), str(taint.get("effect", "")))
-            for taint in (node.get("spec") or {}).get("taints") or ()
-        ]
-        hard = tuple(sorted({each for each in taints if each[2] in {"NoSchedule", "NoExecute"} and not _tolerates(tolerations, each)}))
+    sets: dict[Taints, None] = {}
+    for of_node in dict.fromkeys(taints):
+        hard = tuple(sorted({each for each in of_node if each[2] in {"NoSchedule", "NoExecute"} and not _tolerates(tolerations, each)}))
         if hard:
             sets[hard] = None
     for taints_ in sorted(sets, key=lambda each: (len(each), each)):

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koordsched.explain.node_changes import NodesPatched, PodsRemoved
+from koordsched.scheduler.suggestions.node_changes import PodsRemoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koordsched.explain.trials import Change, TrialOutcome, Trials
+    from koordsched.scheduler.suggestions.changes import Change, Sized, TrialOutcome, Trials
 
-    Sized = tuple[Change, int]
-
-MOST_TRIALS = 600
+FEW_LEVELS = 4
+"""Amounts of which bisection tries hardly more than a guess would."""
 MOST_REMOVED = 30
 """Pods of a node that are tried to be left where they are."""
 
@@ -35,25 +34,25 @@ async def smallest_changes(trials: Trials, changes: Sequence[Change]) -> list[Su
     """Return what suffices: changes alone, smallest amounts; where there is none, pairs of them."""
     found = list[Suggestion]()
     for change in changes:
-        if trials.count > MOST_TRIALS or _is_covered(change, found):
+        if trials.is_exhausted or _is_covered(change, found):
             continue
-        outcome = await trials.run(((change, change.levels),))
+        level, outcome = await _largest(trials, (), change)
         if outcome.node:
-            smallest = await _smallest(trials, (), change, outcome)
+            smallest = await _smallest(trials, (), (change, level), outcome)
             found += [] if smallest is None else [smallest]
     if found:
         return found
     worked: list[tuple[Change, Change]] = []
     for first, second in combinations(changes, 2):
-        if trials.count > MOST_TRIALS:
+        if trials.is_exhausted:
             break
         if any(_tolerates_more(first, a) and _tolerates_more(second, b) for a, b in worked):
             continue  # fewer taints suffice
         outcome = await trials.run(((first, first.levels), (second, second.levels)))
         if outcome.node:
             worked.append((first, second))
-            one = await _smallest(trials, ((second, second.levels),), first, outcome)
-            both = None if one is None else await _smallest(trials, one.changes[-1:], second, one.outcome)
+            one = await _smallest(trials, ((second, second.levels),), (first, first.levels), outcome)
+            both = None if one is None else await _smallest(trials, one.changes[-1:], (second, second.levels), one.outcome)
             found += [] if both is None else [both]
     return found
 
@@ -82,18 +81,30 @@ def _same_max(change: Change, other: Change) -> bool:
     return all(change.fields(1)[name] == other.fields(1)[name] for name in names)
 
 
-async def _smallest(trials: Trials, others: tuple[Sized, ...], change: Change, outcome: TrialOutcome) -> Suggestion | None:
-    """Make the change, which suffices at its largest beside the others, as small as it may be. None: one node is not enough for it."""
-    narrow = change.on(outcome.node) if isinstance(change, NodesPatched | PodsRemoved) else None
+async def _largest(trials: Trials, others: tuple[Sized, ...], change: Change) -> tuple[int, TrialOutcome]:
+    """Try the change at its largest; of requests at the smallest amount, too: none at all counts as a default amount to some plugins."""
+    outcome = await trials.run((*others, (change, change.levels)))
+    if outcome.node or change.kind != "request" or change.levels == 1:
+        return change.levels, outcome
+    return change.levels - 1, await trials.run((*others, (change, change.levels - 1)))
+
+
+async def _smallest(trials: Trials, others: tuple[Sized, ...], sized: Sized, outcome: TrialOutcome) -> Suggestion | None:
+    """Make the change, which suffices at this level beside the others, as small as it may be. None: one node is not enough for it."""
+    change, high = sized
+    narrow = trials.narrowed(change, outcome.node)
     if narrow is not None:
         change, outcome = narrow, await trials.run((*others, (narrow, 1)))
         if not outcome.node:
             return None
     if isinstance(change, PodsRemoved):
         change, outcome = await _fewest_pods(trials, others, change, outcome)
-    low, high = 0, change.levels  # at low it does not suffice, at high it does
+    low = 0  # at low it does not suffice, at high it does
+    likely = trials.likely_level(change, others) if high > FEW_LEVELS else 0
     while high - low > 1:
-        middle = (low + high) // 2
+        if trials.is_exhausted:
+            return None  # something smaller may suffice
+        middle = likely if low < likely < high else likely - 1 if low < likely - 1 and high == likely else (low + high) // 2
         tried = await trials.run((*others, (change, middle)))
         if tried.node:
             high, outcome = middle, tried

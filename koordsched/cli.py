@@ -1,4 +1,5 @@
-"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, version.
+"""The one entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, sweep, explain, test,
+validate, version.
 
 Only what a command needs is imported, inside its function: `simulate` on a trace must not pay for what only serving uses. A user's mistake
 ends in lines on stderr and an exit code, never in a traceback.
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from koordsched.scenario.cluster import Backend
     from koordsched.scenario.live.limits import BackendLimits
     from koordsched.scheduler.scheduler import Scheduler
+    from koordsched.simulate.command import SimulateOptions
 
 INTERRUPTED = 130
 USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernetes
 
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
+  koord-scheduler sweep SWEEP.yaml --results FOLDER  simulate under several configurations, on several inputs, with several seeds
   koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run, without a cluster
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
@@ -99,12 +102,18 @@ def _leave(*_: object) -> NoReturn:
 def _simulate(arguments: list[str]) -> int:
     with frozen():
         from koordsched.plugins import tooling  # noqa: PLC0415
-        from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
+        from koordsched.simulate.command import run_simulate  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
     tools = tooling()
-    parser = _simulate_parser(tools)
-    parsed = parser.parse_args(arguments[1:])
+    return run_simulate(_simulate_options(_simulate_parser(tools), tools, arguments[1:]), sys.stdout, sys.stderr)
+
+
+def _simulate_options(parser: argparse.ArgumentParser, tools: Sequence[Tooling], arguments: Sequence[str]) -> SimulateOptions:
+    """Read the command line of `simulate`; the parser says what is wrong with it."""
+    from koordsched.simulate.command import SimulateOptions  # noqa: PLC0415
+
+    parsed = parser.parse_args(arguments)
     if parsed.trace and (parsed.inputs or not parsed.nodes or not parsed.pods):
         parser.error("--trace needs --nodes FILE and --pods FILE, and takes no other input")
     if not parsed.trace and (not parsed.inputs or parsed.nodes or parsed.pods):
@@ -114,12 +123,30 @@ def _simulate(arguments: list[str]) -> int:
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
-    options = SimulateOptions(
+    return SimulateOptions(
         **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained")}},
         node_options=tuple((option, value) for option, value in node_options if value is not None),
         shown_pods=shown_pods,
     )
-    return run_simulate(options, sys.stdout, sys.stderr)
+
+
+def _sweep(arguments: list[str]) -> int:
+    with frozen():
+        from koordsched.plugins import tooling  # noqa: PLC0415
+        from koordsched.sweep.command import SweepOptions, run_sweep  # noqa: PLC0415
+
+    be_quiet()  # stdout is the result's, stderr is for what concerns the sweep
+    parser = _sweep_parser()
+    parsed = parser.parse_args(arguments[1:])
+    if parsed.workers is not None and (parsed.scheduler is not None or not parsed.workers):
+        parser.error("--workers is how many processes to start here, at least one: not with --scheduler, which has its own")
+    tools = tooling()
+    flags = _simulate_parser(tools, _RaisingParser)
+
+    def read_flags(given: Sequence[str]) -> SimulateOptions:
+        return _simulate_options(flags, tools, given)
+
+    return run_sweep(SweepOptions(**vars(parsed)), read_flags, sys.stdout, sys.stderr)
 
 
 def _explain(arguments: list[str]) -> int:
@@ -251,6 +278,7 @@ def _help(_arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": _simulate,
+    "sweep": _sweep,
     "explain": _explain,
     "test": _test,
     "validate": _validate,
@@ -262,11 +290,19 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
+class _RaisingParser(argparse.ArgumentParser):
+    """Raises a ValueError where argparse would end the process: the arguments stand in a file."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _simulate_parser(tools: Sequence[Tooling], make: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
     from koordsched.simulate.node_changes import AddedNodes  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(
+    parser = make(
         "koord-scheduler simulate",
+        allow_abbrev=make is argparse.ArgumentParser,  # a file is written once, and read by others
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
@@ -318,6 +354,22 @@ def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
             parser.add_argument(report.flag, dest=report.flag, metavar="N", type=_count, default=10, help=report.help)
     parser.add_argument("--limit-pods", metavar="N", type=_count, help="submit only the first N pods")
     parser.add_argument("--show-pending", metavar="N", type=_count, default=10, help="reasons of pending pods in the table (default 10)")
+    return parser
+
+
+def _sweep_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "koord-scheduler sweep",
+        description="Simulate each input of a sweep under each of its configurations with each of its seeds, on all CPUs, and say what "
+        "differs and how sure that is. A run that is done is kept: the same command does only what is missing (docs/sweep.md).",
+        epilog="Exit codes: 0 every run has a result, 1 a file cannot be used or a run has no result, 2 a wrong command line, "
+        "130 interrupted.",
+    )
+    parser.add_argument("sweep", metavar="SWEEP", help="a YAML file with configurations, inputs and seeds; - is standard input")
+    parser.add_argument("--results", metavar="FOLDER", required=True, help="where runs are kept, and runs.parquet and statistics.parquet")
+    parser.add_argument("--workers", metavar="N", type=_count, help="processes to simulate with (default: one per CPU)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="the Dask scheduler whose workers to simulate with, such as tcp://host:8786")
+    parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
     return parser
 
 

@@ -163,7 +163,7 @@ def simulate(options: SimulateOptions, config: SchedulerConfiguration, workload:
 
 @contextmanager
 def _progress(err: TextIO) -> Iterator[Progress | None]:
-    if not _is_terminal(err):
+    if not is_terminal(err):
         yield None
         return
     from koordsched.simulate.terminal import ProgressBar  # noqa: PLC0415  # rich is slow to import
@@ -179,7 +179,7 @@ def _print(options: SimulateOptions, workload: Workload, outcome: SimulationOutc
     from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415  # JSON needs no table
 
     report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_pods=options.shown_pods)
-    _print_sections(sections(outcome.result, report, outcome.reports), out)
+    print_sections(sections(outcome.result, report, outcome.reports), out)
 
 
 def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]], out: TextIO) -> None:
@@ -193,11 +193,12 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
     from koordsched.simulate.comparison_table import ComparisonOptions, comparison_sections  # noqa: PLC0415  # JSON needs no table
 
     listed = ComparisonOptions(peak=workload.departs, differences=options.show_differences, pending=options.show_pending)
-    _print_sections(comparison_sections(found, listed), out)
+    print_sections(comparison_sections(found, listed), out)
 
 
-def _print_sections(made: Sequence[Section], out: TextIO) -> None:
-    if _is_terminal(out) and not os.environ.get("NO_COLOR"):
+def print_sections(made: Sequence[Section], out: TextIO) -> None:
+    """Print tables, on a terminal in colour."""
+    if is_terminal(out) and not os.environ.get("NO_COLOR"):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 
         show(made, out)
@@ -207,5 +208,6 @@ def _print_sections(made: Sequence[Section], out: TextIO) -> None:
         out.write(render(made))
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether tables and progress may be drawn there."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"

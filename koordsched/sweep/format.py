@@ -71,7 +71,7 @@ def read_sweep(path: str, read_flags: ReadFlags) -> Sweep:
         raise SweepError([f"{path}: expected one document, seen {len(documents)}"])
     reader = StrictReader(path)
     body = reader.mapping(documents[0].value, "", FIELDS, FIELDS)
-    read = _Reader(reader, "" if path == "-" else os.path.dirname(path), read_flags)
+    read = _Reader(reader, path, read_flags)
     sweep = Sweep(
         configurations=tuple(read.configurations(body.get("configurations", {}))),
         inputs=tuple(read.inputs(body.get("inputs", {}))),
@@ -96,11 +96,12 @@ def with_paths(options: SimulateOptions, paths: Sequence[str]) -> SimulateOption
 
 
 class _Reader:
-    """Reads the parts; what is wrong goes to the reader of the document. folder: that of the sweep's file."""
+    """Reads the parts; what is wrong goes to the reader of the document. path: that of the sweep's file."""
 
-    def __init__(self, reader: StrictReader, folder: str, read_flags: ReadFlags) -> None:
+    def __init__(self, reader: StrictReader, path: str, read_flags: ReadFlags) -> None:
         self._reader = reader
-        self._folder = folder
+        self._path = path
+        self._folder = os.path.dirname(path)
         self._read_flags = read_flags
 
     def configurations(self, value: Any) -> Iterator[ConfigurationSource]:
@@ -112,7 +113,7 @@ class _Reader:
             elif isinstance(given, str):
                 file = os.path.join(self._folder, given)
             elif isinstance(given, dict):
-                file = where
+                file = f"{self._path}: {where}"
             else:
                 self._reader.mistake(where, f"{shown(given)}: expected a file, a KubeSchedulerConfiguration, or nothing (the shipped one)")
                 continue

@@ -34,20 +34,23 @@ def local_workers(count: int | None, runs: int) -> Iterator[Client]:
 
     What they say to each other is encrypted and signed by keys of this process: others on this machine cannot have them run code.
     """
-    from dask.system import CPU_COUNT  # noqa: PLC0415  # an optional package, slow to import
+    import dask  # noqa: PLC0415  # an optional package, slow to import
+    from dask.system import CPU_COUNT  # noqa: PLC0415
     from distributed import Client, LocalCluster  # noqa: PLC0415
 
-    cluster = LocalCluster(  # type: ignore[no-untyped-call]  # Dask is typed in part
-        n_workers=min(count or CPU_COUNT, runs),
-        threads_per_worker=1,
-        memory_limit=None,  # a worker that is near its limit would wait for memory that Python does not give back
-        dashboard_address=None,
-        silence_logs=logging.ERROR,
-        security=True,
-        protocol="tls://",
-    )
-    with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
-        yield client
+    no_pages: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    with dask.config.set(no_pages):
+        cluster = LocalCluster(  # type: ignore[no-untyped-call]  # Dask is typed in part
+            n_workers=min(count or CPU_COUNT, runs),
+            threads_per_worker=1,
+            memory_limit=None,  # a worker that is near its limit would wait for memory that Python does not give back
+            dashboard_address="127.0.0.1:0",  # any free port: on a fixed one two sweeps would meet
+            silence_logs=logging.ERROR,
+            security=True,
+            protocol="tls://",
+        )
+        with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+            yield client
 
 
 @contextmanager

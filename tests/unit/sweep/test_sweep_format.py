@@ -51,6 +51,11 @@ def test_runs_are_in_the_order_of_the_file(files: SweepFiles) -> None:
     ]
 
 
+def test_the_example_has_four_configurations_and_ten_seeds() -> None:
+    sweep = read(str(Path(__file__).parents[3] / "examples/sweep/sweep.yaml"))
+    assert (len(sweep.configurations), len(sweep.inputs), len(sweep.seeds)) == (4, 1, 10)
+
+
 def test_a_number_of_seeds_counts_from_0(files: SweepFiles) -> None:
     assert read(files.sweep(seeds=3)).seeds == (0, 1, 2)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from koordsched.framework.profile import Profile
     from koordsched.framework.transformers import Transformer
     from koordsched.queue.scheduling_queue import SchedulingQueue
+    from koordsched.scheduler.tracing import Tracing
 
 log = get_logger(__name__)
 
@@ -52,6 +53,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     suppressed: reasons of events that are not read, so that they need not be written (a simulation looks at conditions).
     measured: whether the durations of plugins and extension points are read.
     cache_check_interval: seconds between two turns of the standing check; 0: there is none.
+    tracing: None where no attempt is traced.
     """
 
     cluster: Cluster
@@ -61,6 +63,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     suppressed: frozenset[str] = frozenset()
     measured: bool = True
     cache_check_interval: float = 0.0
+    tracing: Tracing | None = None
 
 
 class Informers:

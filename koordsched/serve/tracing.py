@@ -1,0 +1,126 @@
+"""Tracing as the environment asks for it: OpenTelemetry's variables, its SDK and an exporter (docs/tracing.md).
+
+The packages of the extra `tracing` are imported only where a collector is named. Whatever is wrong with them or with it costs the spans,
+never the scheduler.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from koordsched import __version__
+from koordsched.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from koordsched.clock import Clock
+    from koordsched.scheduler.tracing import Tracing
+
+log = get_logger(__name__)
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP, GRPC = "http/protobuf", "grpc"
+SERVICE = "koord-scheduler"
+END_MILLISECONDS = 3000
+"""How long the last spans may take to be sent when the process ends: it has more to do within its grace period."""
+
+
+def is_asked_for(environment: Mapping[str, str]) -> bool:
+    """Answer whether a collector is named, and tracing not turned off, in the words of OpenTelemetry's specification."""
+    disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    exporters = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    return not disabled and exporters == "otlp" and any(environment.get(name) for name in ENDPOINTS)
+
+
+@contextmanager
+def tracing_of(environment: Mapping[str, str], clock: Clock) -> Iterator[Tracing | None]:
+    """Trace as the environment asks, and send what is left at the end; None: no attempt is traced.
+
+    environment: that of this process, which the SDK reads by itself.
+    """
+    if not is_asked_for(environment):
+        yield None
+        return
+    protocol = next((found for name in PROTOCOLS if (found := environment.get(name))), HTTP)
+    try:
+        made = _made(protocol, clock)
+    except ImportError as error:
+        log.warning("no attempt is traced: a package is missing, see the extra koordsched[tracing]", missing=error.name, protocol=protocol)
+        yield None
+        return
+    except ValueError as error:
+        log.warning("no attempt is traced: a variable of OpenTelemetry cannot be used", err=str(error))
+        yield None
+        return
+    tracing, end = made
+    log.info("attempts are traced", endpoint=next(name for name in ENDPOINTS if environment.get(name)), protocol=protocol)
+    try:
+        yield tracing
+    finally:
+        end()
+
+
+def _made(protocol: str, clock: Clock) -> tuple[Tracing, Callable[[], None]]:
+    """Return what traces, and what sends the last spans. ImportError, ValueError."""
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # optional packages, slow to import
+
+    processor = BatchSpanProcessor(_exporter(protocol))
+    return make_tracing(processor, clock)
+
+
+def _exporter(protocol: str) -> Any:
+    if protocol == GRPC:
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # type: ignore[import-not-found]  # noqa: PLC0415
+            OTLPSpanExporter as GrpcExporter,
+        )
+
+        return GrpcExporter()
+    if protocol != HTTP:
+        raise ValueError(f"{protocol!r}: expected {HTTP} or {GRPC} as protocol of OTLP")
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter()
+
+
+def make_tracing(processor: Any, clock: Clock) -> tuple[Tracing, Callable[[], None]]:
+    """Return what traces with this span processor, sampling as the environment says, and what ends it.
+
+    The sampler is asked once a trace, by its id, before any span is made: one that is not sampled costs no span.
+    """
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import RandomIdGenerator, TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision  # noqa: PLC0415
+
+    from koordsched.scheduler.tracing import SCHEDULE_ONE, Tracing  # noqa: PLC0415  # imports optional packages
+
+    class DecidedIds(RandomIdGenerator):
+        """Gives a trace the id by which it was decided that it is sampled."""
+
+        decided = 0
+
+        def generate_trace_id(self) -> int:
+            return self.decided
+
+    ids, random_trace_id = DecidedIds(), RandomIdGenerator().generate_trace_id
+    should_sample = TracerProvider(shutdown_on_exit=False).sampler.should_sample  # that of OTEL_TRACES_SAMPLER
+    sampled_decision = Decision.RECORD_AND_SAMPLE
+
+    def sampled() -> bool:
+        ids.decided = random_trace_id()
+        return should_sample(None, ids.decided, SCHEDULE_ONE).decision is sampled_decision
+
+    own = Resource.create({SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__})
+    provider = TracerProvider(
+        sampler=ALWAYS_ON, id_generator=ids, resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+    )
+    provider.add_span_processor(processor)
+    tracer = provider.get_tracer("koordsched", __version__)
+
+    def end() -> None:
+        provider.force_flush(END_MILLISECONDS)
+        provider.shutdown()
+
+    return Tracing(tracer, sampled, clock), end

@@ -15,8 +15,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from koordsched import __version__
 from koordsched.config.extension_points import (
     BIND,
     FILTER,
@@ -29,7 +33,7 @@ from koordsched.config.extension_points import (
     RESERVE,
     SCORE,
 )
-from koordsched.framework.status import Code
+from koordsched.framework.status import Code, error
 from koordsched.framework.timings import PRE_BIND_PRE_FLIGHT, PRE_BIND_RESERVATION, RESIZE_POD, UNRESERVE
 from koordsched.framework.tracing import UNDER_WAY
 from koordsched.scheduler.binding_cycle import BindingCycles
@@ -39,8 +43,8 @@ from koordsched.scheduler.failure import FailureHandler
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import SpanProcessor
 
     from koordsched.clock import Clock
     from koordsched.framework import status as plugin_status
@@ -69,71 +73,85 @@ POINT_SPANS = {
 INSIDE = {RESIZE_POD: RESERVE.label, PRE_BIND_RESERVATION: PRE_BIND.label}
 """Points of plugins that metrics show by themselves, and in which one they are run."""
 NANOSECONDS = 1_000_000_000
+SAMPLED, UNSET = TraceFlags(TraceFlags.SAMPLED), Status(StatusCode.UNSET)
 
 PLUGIN, POINT, STATUS, REASON = "scheduler.plugin", "scheduler.extension_point", "scheduler.status", "scheduler.reason"
 RESULT, PROFILE, ATTEMPT = "scheduler.result", "scheduler.profile", "scheduler.attempt"
 POD, NAMESPACE, UID, NODE = "k8s.pod.name", "k8s.namespace.name", "k8s.pod.uid", "k8s.node.name"
 
+LEAST_PLUGIN_SECONDS = 100e-6
+"""A plugin that took less, and had nothing to object, has no span: an attempt asks some forty, and spans cost more than most of these do
+(`bench_tracing`)."""
+UNREMARKABLE = frozenset({Code.SKIP})
+
+Attributes = dict[str, "str | int"]
 _Plugin = tuple[str, str, "plugin_status.Status | None", float, float]
 
 
 class PodTrace:
-    """The spans of one attempt, until it ends. `phase` is the span of the cycle that it is in, None before, between and after."""
+    """The spans of one attempt, until it ends. A cycle is begun and ended; between the two it is the parent of what is reported.
 
-    def __init__(self, tracing: Tracing, info: QueuedPodInfo, parent: Context | None) -> None:
-        self._tracer, clock = tracing.tracer, tracing.clock
+    Spans are made when they end, as the SDK hands them to its processors: its own ones, made to be changed by several threads, cost several
+    times as much.
+    """
+
+    def __init__(self, tracing: Tracing, info: QueuedPodInfo, trace_id: int, parent: SpanContext | None) -> None:
+        self._tracing, clock = tracing, tracing.clock
         self._perf = clock.perf
         self._offset = clock.now() - clock.perf()
         metadata = info.pod_info.pod.metadata
         self.uid = info.uid
         self.awaits_binding = False
         self.ended = False
+        self.trace_id = trace_id
+        self.context = tracing.context(trace_id)
+        self._parent = parent
         self._plugins: list[_Plugin] = []
-        attributes = {
+        self._cycle: tuple[str, SpanContext, int] | None = None
+        self._attributes: Attributes = {
             NAMESPACE: metadata.namespace,
             POD: metadata.name,
             UID: info.uid,
             PROFILE: info.profile,
             ATTEMPT: info.attempts,
         }
-        queued = self._nanoseconds(info.timestamp) if parent is None else self._at(clock.perf())
-        self.span = self._tracer.start_span(SCHEDULE_ONE, parent, SpanKind.INTERNAL, attributes, start_time=queued)
-        self.context = set_span_in_context(self.span)
-        self.phase: Span | None = None
+        popped = self._at(clock.perf())
+        self._began = popped
         if parent is None:
-            self._add(QUEUE, self.context, queued, self._at(clock.perf()))
+            self._began = min(int(info.timestamp * NANOSECONDS), popped)
+            tracing.emit(QUEUE, tracing.context(trace_id), self.context, began=self._began, ended=popped, attributes={})
 
     def begin(self, cycle: str) -> None:
         """Begin a cycle, which ends the one before."""
-        self.end_phase()
-        self.phase = self._tracer.start_span(cycle, self.context, SpanKind.INTERNAL, start_time=self._at(self._perf()))
+        self.end_cycle()
+        self._cycle = (cycle, self._tracing.context(self.trace_id), self._at(self._perf()))
 
-    def end_phase(self) -> None:
+    def end_cycle(self) -> None:
         """End the cycle that it is in, if any."""
-        if self.phase is not None:
+        if self._cycle is not None:
+            name, context, began = self._cycle
             for plugin in self._plugins:
-                self._add_plugin(plugin, set_span_in_context(self.phase))
+                self._emit_plugin(plugin, context)
             self._plugins.clear()
-            self.phase.end(self._at(self._perf()))
-            self.phase = None
+            self._cycle = None
+            self._tracing.emit(name, context, self.context, began=began, ended=self._at(self._perf()), attributes={})
 
     def plugin_ended(self, plugin: str, point: str, status: plugin_status.Status | None, seconds: float) -> None:
-        ended = self._perf()
-        self._plugins.append((plugin, INSIDE.get(point, point), status, ended - seconds, ended))
+        if seconds >= LEAST_PLUGIN_SECONDS or not (status is None or status.code in UNREMARKABLE):
+            ended = self._perf()
+            self._plugins.append((plugin, INSIDE.get(point, point), status, ended - seconds, ended))
 
     def point_ended(self, point: str, status: plugin_status.Status | None, started: float, ended: float) -> None:
-        context = self.context if self.phase is None else set_span_in_context(self.phase)
-        asked = [plugin for plugin in self._plugins if plugin[1] == point]
-        if asked:
-            started = min(started, asked[0][3])  # whether a pod is admitted is asked before PreFilter of its shape is
-        span = self._tracer.start_span(POINT_SPANS.get(point, point), context, SpanKind.INTERNAL, start_time=self._at(started))
-        _describe(span, status)
-        if asked:
+        parent = self.context if self._cycle is None else self._cycle[1]
+        context = self._tracing.context(self.trace_id)
+        if self._plugins:
+            asked = [plugin for plugin in self._plugins if plugin[1] == point]
             self._plugins = [plugin for plugin in self._plugins if plugin[1] != point]
-            within = set_span_in_context(span)
             for plugin in asked:
-                self._add_plugin(plugin, within)
-        span.end(self._at(ended))
+                started = min(started, plugin[3])  # whether a pod is admitted is asked before PreFilter of its shape is
+                self._emit_plugin(plugin, context)
+        times = {"began": self._at(started), "ended": self._at(ended)}
+        self._tracing.emit(POINT_SPANS.get(point, point), context, parent, **times, attributes=_described(status), status=status)
 
     def waited(self, started: float, status: plugin_status.Status | None) -> None:
         """Report how long the pod waited on Permit."""
@@ -143,58 +161,54 @@ class PodTrace:
         """End the attempt with its result, and say why."""
         if self.ended:
             return
-        self.end_phase()
+        self.end_cycle()
         self.ended = True
-        self.span.set_attribute(RESULT, result)
+        attributes = self._attributes
+        attributes[RESULT] = result
         if node:
-            self.span.set_attribute(NODE, node)
+            attributes[NODE] = node
         if reason:
-            self.span.set_attribute(REASON, reason)
-        if result == "error":
-            self.span.set_status(Status(StatusCode.ERROR, reason))
-        self.span.end(self._at(self._perf()))
+            attributes[REASON] = reason
+        failed = error(reason) if result == "error" else None
+        times = {"began": self._began, "ended": self._at(self._perf())}
+        self._tracing.emit(SCHEDULE_ONE, self.context, self._parent, **times, attributes=attributes, status=failed)
 
-    def _add_plugin(self, plugin: _Plugin, context: Context) -> None:
+    def _emit_plugin(self, plugin: _Plugin, parent: SpanContext) -> None:
         name, point, status, started, ended = plugin
-        span = self._tracer.start_span(name, context, SpanKind.INTERNAL, {PLUGIN: name, POINT: point}, start_time=self._at(started))
-        _describe(span, status)
-        span.end(self._at(ended))
-
-    def _add(self, name: str, context: Context, started: int, ended: int) -> None:
-        self._tracer.start_span(name, context, SpanKind.INTERNAL, start_time=started).end(max(started, ended))
+        attributes: Attributes = {PLUGIN: name, POINT: point, **_described(status)}
+        context, times = self._tracing.context(self.trace_id), {"began": self._at(started), "ended": self._at(ended)}
+        self._tracing.emit(name, context, parent, **times, attributes=attributes, status=status)
 
     def _at(self, perf: float) -> int:
-        return self._nanoseconds(perf + self._offset)
-
-    def _nanoseconds(self, seconds: float) -> int:
-        return int(seconds * NANOSECONDS)
+        return int((perf + self._offset) * NANOSECONDS)
 
 
-def _describe(span: Span, status: plugin_status.Status | None) -> None:
+def _described(status: plugin_status.Status | None) -> Attributes:
     """Say what an extension point or a plugin answered; None is success."""
     if status is None:
-        span.set_attribute(STATUS, "Success")
-        return
-    span.set_attribute(STATUS, status.code.value)
+        return {STATUS: "Success"}
+    attributes: Attributes = {STATUS: status.code.value}
     if status.reasons:
-        span.set_attribute(REASON, status.message)
+        attributes[REASON] = status.message
     if status.plugin:
-        span.set_attribute(PLUGIN, status.plugin)
-    if status.code is Code.ERROR:
-        span.set_status(Status(StatusCode.ERROR, status.message))
+        attributes[PLUGIN] = status.plugin
+    return attributes
 
 
 class Tracing:
     """Decides which attempts are traced, and knows those under way by the pod's uid.
 
-    sampled: answers for the trace that begins now. tracer: makes the spans of traces that are sampled.
+    sampled: returns the id of a new trace, or 0 where it is not to be. processor: is handed each span that has ended.
     """
 
-    def __init__(self, tracer: Tracer, sampled: Callable[[], bool], clock: Clock) -> None:
-        self.tracer = tracer
+    def __init__(self, processor: SpanProcessor, resource: Resource, sampled: Callable[[], int], clock: Clock) -> None:
         self.sampled = sampled
         self.clock = clock
         self.under_way: dict[str, PodTrace] = {}
+        self._on_end = processor.on_end
+        self._resource = resource
+        self._scope = InstrumentationScope("koordsched", __version__)
+        self._new_span_id = RandomIdGenerator().generate_span_id
 
     def failure_handler(self, *args: Any) -> FailureHandler:
         """Return what handles failures and ends traces; arguments are those of the plain one, also below."""
@@ -204,9 +218,41 @@ class Tracing:
         """Return the scheduling cycle that traces."""
         return TracedCycle(self, *args, **kwargs)
 
-    def begin(self, info: QueuedPodInfo, parent: Context | None = None) -> PodTrace:
+    def context(self, trace_id: int) -> SpanContext:
+        """Return the context of a new span of a trace."""
+        return SpanContext(trace_id, self._new_span_id(), is_remote=False, trace_flags=SAMPLED)
+
+    def emit(
+        self,
+        name: str,
+        context: SpanContext,
+        parent: SpanContext | None,
+        *,
+        began: int,
+        ended: int,
+        attributes: Attributes,
+        status: plugin_status.Status | None = None,
+    ) -> None:
+        """Hand over a span, which is as long as it says, in nanoseconds since the epoch. An error is the span's, too."""
+        failed = status is not None and status.code is Code.ERROR
+        self._on_end(
+            ReadableSpan(
+                name,
+                context,
+                parent,
+                self._resource,
+                attributes,
+                kind=SpanKind.INTERNAL,
+                status=Status(StatusCode.ERROR, status.message) if failed and status is not None else UNSET,
+                start_time=began,
+                end_time=max(began, ended),
+                instrumentation_scope=self._scope,
+            )
+        )
+
+    def begin(self, info: QueuedPodInfo, trace_id: int, parent: SpanContext | None = None) -> PodTrace:
         """Begin the trace of an attempt, or a part of that which has the parent."""
-        trace = self.under_way[info.uid] = PodTrace(self, info, parent)
+        trace = self.under_way[info.uid] = PodTrace(self, info, trace_id, parent)
         return trace
 
     def end(self, uid: str, result: str, reason: str = "", node: str = "") -> None:
@@ -229,9 +275,10 @@ class TracedCycle(Cycle):
         self.tracing = tracing
 
     def schedule(self, info: QueuedPodInfo, resumed: Attempt | None = None) -> Coroutine[None, None, None] | None:
-        if resumed is not None or info.profile not in self._context.profiles or not self.tracing.sampled():
+        trace_id = 0 if resumed is not None or info.profile not in self._context.profiles else self.tracing.sampled()
+        if not trace_id:
             return super().schedule(info, resumed)
-        trace = self.tracing.begin(info)
+        trace = self.tracing.begin(info, trace_id)
         trace.begin(SCHEDULING_CYCLE)
         self._context.profiles[info.profile].timings.recording = True  # so that each plugin is timed
         token = UNDER_WAY.set(trace)
@@ -268,7 +315,7 @@ class TracedBindingCycles(BindingCycles):
     def permit(self, attempt: Attempt) -> None:
         trace, first = self.tracing.under_way.get(attempt.pod.uid), UNDER_WAY.get()
         if trace is None and isinstance(first, PodTrace):  # a member of the group of the pod that was popped
-            trace = self.tracing.begin(attempt.info, first.context)
+            trace = self.tracing.begin(attempt.info, first.trace_id, first.context)
             trace.begin(SCHEDULING_CYCLE)
         if trace is None:
             super().permit(attempt)
@@ -280,7 +327,7 @@ class TracedBindingCycles(BindingCycles):
             UNDER_WAY.reset(token)
         if not trace.ended:
             trace.awaits_binding = True
-            trace.end_phase()
+            trace.end_cycle()
 
     async def _bind(self, attempt: Attempt) -> None:
         trace = self.tracing.under_way.get(attempt.pod.uid)

@@ -86,41 +86,43 @@ def _exporter(protocol: str) -> Any:
 
 
 def make_tracing(processor: Any, clock: Clock) -> tuple[Tracing, Callable[[], None]]:
-    """Return what traces with this span processor, sampling as the environment says, and what ends it.
-
-    The sampler is asked once a trace, by its id, before any span is made: one that is not sampled costs no span.
-    """
+    """Return what traces with this span processor, sampling as the environment says, and what ends it."""
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource  # noqa: PLC0415
-    from opentelemetry.sdk.trace import RandomIdGenerator, TracerProvider  # noqa: PLC0415
-    from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision  # noqa: PLC0415
 
-    from koordsched.scheduler.tracing import SCHEDULE_ONE, Tracing  # noqa: PLC0415  # imports optional packages
+    from koordsched.scheduler.tracing import Tracing  # noqa: PLC0415  # imports optional packages
 
-    class DecidedIds(RandomIdGenerator):
-        """Gives a trace the id by which it was decided that it is sampled."""
-
-        decided = 0
-
-        def generate_trace_id(self) -> int:
-            return self.decided
-
-    ids, random_trace_id = DecidedIds(), RandomIdGenerator().generate_trace_id
-    should_sample = TracerProvider(shutdown_on_exit=False).sampler.should_sample  # that of OTEL_TRACES_SAMPLER
-    sampled_decision = Decision.RECORD_AND_SAMPLE
-
-    def sampled() -> bool:
-        ids.decided = random_trace_id()
-        return should_sample(None, ids.decided, SCHEDULE_ONE).decision is sampled_decision
-
-    own = Resource.create({SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__})
-    provider = TracerProvider(
-        sampler=ALWAYS_ON, id_generator=ids, resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
-    )
-    provider.add_span_processor(processor)
-    tracer = provider.get_tracer("koordsched", __version__)
+    own = Resource.create({SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__}).merge(OTELResourceDetector().detect())
 
     def end() -> None:
-        provider.force_flush(END_MILLISECONDS)
-        provider.shutdown()
+        processor.force_flush(END_MILLISECONDS)
+        processor.shutdown()
 
-    return Tracing(tracer, sampled, clock), end
+    return Tracing(processor, own, sampler(), clock), end
+
+
+def sampler() -> Callable[[], int]:
+    """Return what draws the id of a trace, and returns it if the sampler of OTEL_TRACES_SAMPLER takes it, else 0."""
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # optional packages, slow to import
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415
+    from opentelemetry.sdk.trace.sampling import Decision, ParentBased, TraceIdRatioBased  # noqa: PLC0415
+
+    from koordsched.scheduler.tracing import SCHEDULE_ONE  # noqa: PLC0415
+
+    new_id = RandomIdGenerator().generate_trace_id
+    found = TracerProvider(shutdown_on_exit=False).sampler
+    root = found._root if isinstance(found, ParentBased) else found  # an attempt has no parent
+    if isinstance(root, TraceIdRatioBased):
+        bound, limit = root.bound, root.TRACE_ID_LIMIT
+
+        def below_bound() -> int:  # as the sampler has it, in a tenth of its 3 us: most attempts are asked and not taken
+            trace_id = new_id()
+            return trace_id if trace_id & limit < bound else 0
+
+        return below_bound
+    should_sample, taken = root.should_sample, Decision.RECORD_AND_SAMPLE
+
+    def sampled() -> int:
+        trace_id = new_id()
+        return trace_id if should_sample(None, trace_id, SCHEDULE_ONE).decision is taken else 0
+
+    return sampled

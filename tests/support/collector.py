@@ -55,11 +55,11 @@ class Collector:
                 )
 
     def roots(self) -> dict[str, list[SeenSpan]]:
-        """Return the spans of attempts by the pod's name, in the order of their end."""
+        """Return the spans of attempts by the pod's name, the first attempt first."""
         found: dict[str, list[SeenSpan]] = {}
-        for span in sorted(self.spans, key=lambda span: span.ended):
-            if "k8s.pod.name" in span.attributes:
-                found.setdefault(span.attributes["k8s.pod.name"], []).append(span)
+        attempts = [span for span in self.spans if "k8s.pod.name" in span.attributes]
+        for span in sorted(attempts, key=lambda span: span.attributes["scheduler.attempt"]):
+            found.setdefault(span.attributes["k8s.pod.name"], []).append(span)
         return found
 
     def below(self, parent: SeenSpan) -> list[SeenSpan]:

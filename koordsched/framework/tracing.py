@@ -7,7 +7,7 @@ way is a context variable, since binding cycles run side by side. The spans them
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched.config.extension_points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
 from koordsched.framework.timings import CycleTimings
@@ -24,6 +24,16 @@ class AttemptSpans(Protocol):
 
     def point_ended(self, point: str, status: Status | None, started: float, ended: float) -> None:
         """An extension point was run; its plugins have ended before."""
+
+
+class AttemptTracing(Protocol):
+    """What traces attempts (`scheduler.tracing.Tracing`): it makes the parts of a scheduler that do."""
+
+    def failure_handler(self, *args: Any) -> Any:
+        """Return what takes the place of `scheduler.failure.FailureHandler`."""
+
+    def cycle(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what takes the place of `scheduler.cycle.Cycle`."""
 
 
 UNDER_WAY: ContextVar[AttemptSpans | None] = ContextVar("attempt spans under way", default=None)

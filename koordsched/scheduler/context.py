@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
     from koordsched.framework.profile import Profile
+    from koordsched.framework.tracing import AttemptTracing
     from koordsched.framework.transformers import Transformer
     from koordsched.queue.scheduling_queue import SchedulingQueue
-    from koordsched.scheduler.tracing import Tracing
 
 log = get_logger(__name__)
 
@@ -63,7 +63,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     suppressed: frozenset[str] = frozenset()
     measured: bool = True
     cache_check_interval: float = 0.0
-    tracing: Tracing | None = None
+    tracing: AttemptTracing | None = None
 
 
 class Informers:

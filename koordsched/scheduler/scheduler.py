@@ -111,10 +111,10 @@ class Scheduler:
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
         make_failures, make_cycle = (FailureHandler, Cycle) if tracing is None else (tracing.failure_handler, tracing.cycle)
-        failures = make_failures(context, self._live, self._conditions)
+        failures: FailureHandler = make_failures(context, self._live, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
         self.explanations = Explanations(context, self._live, dependencies.flags)
-        self.cycle = make_cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
+        self.cycle: Cycle = make_cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pods.add_handler(PodHandler(context))

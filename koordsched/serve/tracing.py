@@ -6,6 +6,7 @@ never the scheduler.
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 HTTP, GRPC = "http/protobuf", "grpc"
 SERVICE = "koord-scheduler"
-END_MILLISECONDS = 3000
+END_SECONDS = 3.0
 """How long the last spans may take to be sent when the process ends: it has more to do within its grace period."""
 
 
@@ -93,9 +94,12 @@ def make_tracing(processor: Any, clock: Clock) -> tuple[Tracing, Callable[[], No
 
     own = Resource.create({SERVICE_NAME: SERVICE, SERVICE_VERSION: __version__}).merge(OTELResourceDetector().detect())
 
-    def end() -> None:
-        processor.force_flush(END_MILLISECONDS)
-        processor.shutdown()
+    def end() -> None:  # the SDK would wait for as long as an export may take, 10 s by default
+        sending = threading.Thread(target=processor.shutdown, name="last spans", daemon=True)
+        sending.start()
+        sending.join(END_SECONDS)
+        if sending.is_alive():
+            log.warning("the collector did not take the last spans in time", seconds=END_SECONDS)
 
     return Tracing(processor, own, sampler(), clock), end
 

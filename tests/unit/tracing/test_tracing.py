@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -278,6 +280,22 @@ def test_what_cannot_be_used_costs_the_spans_and_not_the_scheduler(caplog: pytes
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
         with serve_tracing.tracing_of(environment, RealClock()) as tracing:
             assert tracing is None
+
+
+def test_a_collector_that_does_not_answer_holds_the_end_only_so_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
+        monkeypatch.setattr(serve_tracing, "END_SECONDS", 0.01)
+        schedule(pod("a"))
+        assert "the collector did not take the last spans in time" in capsys.readouterr().out
+        for thread in threading.enumerate():
+            if thread.name == "last spans":
+                thread.join()
 
 
 def test_a_scheduler_that_traces_nothing_imports_nothing_of_it() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from koordsched.api.meta import JSON_ERRORS
 from koordsched.files import write_atomically
 from koordsched.simulate.result import json_text
 from koordsched.sweep.format import ConfigurationSource, InputSource, Sweep
@@ -51,7 +52,7 @@ class ResultFolder:
         """Return the result of a run; None: it is missing."""
         try:
             return msgspec.json.decode(self._file(run).read_bytes(), type=RunRecord)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *JSON_ERRORS):
             return None
 
     def write(self, run: PlannedRun, record: RunRecord) -> None:

@@ -1,4 +1,5 @@
-"""The entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, explain, test, validate, and small ones.
+"""The entry point, `koord-scheduler`: serve (no subcommand, as the Deployment calls it), simulate, sweep, explain, test, validate, and
+small ones.
 
 `kubectl koordsched` is the same, for the cluster that kubectl looks at.
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.scenario.cluster import Backend
     from koordsched.scenario.live.limits import BackendLimits
     from koordsched.scheduler.scheduler import Scheduler
+    from koordsched.simulate.command import SimulateOptions
 
 PROGRAM = "koord-scheduler"
 INTERRUPTED = 130
@@ -33,6 +35,7 @@ USAGE = f"""koord-scheduler {__version__}: Koordinator's scheduler for Kubernete
 
   koord-scheduler [FLAGS]           schedule a cluster (koord-scheduler --config FILE; all flags of koord-scheduler and kube-scheduler)
   koord-scheduler simulate INPUT... schedule manifests or a trace on an embedded cluster, in virtual time, and say what happens
+  koord-scheduler sweep SWEEP.yaml --results FOLDER  simulate under several configurations, on several inputs, with several seeds
   koord-scheduler explain POD FILE... say why a pod is pending and which smallest change lets it run; of a live cluster: --kubeconfig FILE
   koord-scheduler test SCENARIO...  run scheduling unit tests written in YAML
   koord-scheduler validate --config FILE [FLAGS]  check a KubeSchedulerConfiguration and name every mistake in it
@@ -120,12 +123,18 @@ def _leave(*_: object) -> NoReturn:
 def _simulate(arguments: list[str]) -> int:
     with frozen():
         from koordsched.plugins import tooling  # noqa: PLC0415
-        from koordsched.simulate.command import SimulateOptions, run_simulate  # noqa: PLC0415
+        from koordsched.simulate.command import run_simulate  # noqa: PLC0415
 
     be_quiet()  # stdout is the result's, stderr is for what concerns the input
     tools = tooling()
-    parser = _simulate_parser(tools)
-    parsed = parser.parse_args(arguments[1:])
+    return run_simulate(_simulate_options(_simulate_parser(tools), tools, arguments[1:]), sys.stdout, sys.stderr)
+
+
+def _simulate_options(parser: argparse.ArgumentParser, tools: Sequence[Tooling], arguments: Sequence[str]) -> SimulateOptions:
+    """Read the command line of `simulate`; the parser says what is wrong with it."""
+    from koordsched.simulate.command import SimulateOptions  # noqa: PLC0415
+
+    parsed = parser.parse_args(arguments)
     if parsed.trace == "openb" and (parsed.inputs or parsed.kubeconfig or not parsed.nodes or not parsed.pods):
         parser.error("--trace openb needs --nodes FILE and --pods FILE, and takes no other input")
     has_nodes = parsed.nodes or parsed.inputs or parsed.kubeconfig
@@ -139,12 +148,30 @@ def _simulate(arguments: list[str]) -> int:
     given = vars(parsed)
     node_options = [(option, given.pop(option.flag)) for each in tools for option in each.node_options]
     shown_pods = {report.key: given.pop(report.flag) for each in tools for report in each.reports}
-    options = SimulateOptions(
+    return SimulateOptions(
         **{**given, **{name: tuple(given[name]) for name in ("inputs", "added_nodes", "drained", "namespaces")}},
         node_options=tuple((option, value) for option, value in node_options if value is not None),
         shown_pods=shown_pods,
     )
-    return run_simulate(options, sys.stdout, sys.stderr)
+
+
+def _sweep(arguments: list[str]) -> int:
+    with frozen():
+        from koordsched.plugins import tooling  # noqa: PLC0415
+        from koordsched.sweep.command import SweepOptions, run_sweep  # noqa: PLC0415
+
+    be_quiet()  # stdout is the result's, stderr is for what concerns the sweep
+    parser = _sweep_parser()
+    parsed = parser.parse_args(arguments[1:])
+    if parsed.workers is not None and (parsed.scheduler is not None or not parsed.workers):
+        parser.error("--workers is how many processes to start here, at least one: not with --scheduler, which has its own")
+    tools = tooling()
+    flags = _simulate_parser(tools, _RaisingParser)
+
+    def read_flags(given: Sequence[str]) -> SimulateOptions:
+        return _simulate_options(flags, tools, given)
+
+    return run_sweep(SweepOptions(**vars(parsed)), read_flags, sys.stdout, sys.stderr)
 
 
 def _explain(arguments: list[str]) -> int:
@@ -368,6 +395,7 @@ def _help(_arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": _simulate,
+    "sweep": _sweep,
     "explain": _explain,
     "test": _test,
     "validate": _validate,
@@ -380,11 +408,19 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _simulate_parser(tools: Sequence[Tooling]) -> argparse.ArgumentParser:
+class _RaisingParser(argparse.ArgumentParser):
+    """Raises a ValueError where argparse would end the process: the arguments stand in a file."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _simulate_parser(tools: Sequence[Tooling], make: type[argparse.ArgumentParser] = Parser) -> argparse.ArgumentParser:
     from koordsched.simulate.node_changes import AddedNodes  # noqa: PLC0415
 
-    parser = Parser(
+    parser = make(
         "koord-scheduler simulate",
+        allow_abbrev=make is Parser,  # a file is written once, and read by others
         description="Schedule manifests, or a public trace, on an embedded cluster in virtual time. Input and seed decide the outcome.",
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="YAML or JSON files, directories of them, or - for standard input")
@@ -460,6 +496,22 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig", metavar="FILE", help="read the live cluster of this file, without writing anything; files come on top of it"
     )
     parser.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its current one)")
+
+
+def _sweep_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "koord-scheduler sweep",
+        description="Simulate each input of a sweep under each of its configurations with each of its seeds, on all CPUs, and say what "
+        "differs and how sure that is. A run that is done is kept: the same command does only what is missing (docs/sweep.md).",
+        epilog="Exit codes: 0 every run has a result, 1 a file cannot be used or a run has no result, 2 a wrong command line, "
+        "130 interrupted.",
+    )
+    parser.add_argument("sweep", metavar="SWEEP", help="a YAML file with configurations, inputs and seeds; - is standard input")
+    parser.add_argument("--results", metavar="FOLDER", required=True, help="where runs are kept, and runs.parquet and statistics.parquet")
+    parser.add_argument("--workers", metavar="N", type=_count, help="processes to simulate with (default: one per CPU)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="the Dask scheduler whose workers to simulate with, such as tcp://host:8786")
+    parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    return parser
 
 
 def _explain_parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Files that others write: certificates, tokens, configurations.
+"""Files that others write: certificates, tokens, configurations; and how to write one that others read.
 
 They are read up to a limit, so that a wrong path (/dev/zero) costs a message and not all memory. Some are read again when they change, such
 as the certificates that a volume of Kubernetes renews under the same names (`FollowedFile`). A look costs one stat: the file is only read
@@ -7,6 +7,7 @@ when its identity, time or size differ. Nothing announces a change: the owner of
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -26,6 +27,21 @@ def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", str(path))
     return data
+
+
+def write_atomically(path: str | Path, data: bytes) -> None:
+    """Write a file that is there as a whole or not at all, whatever ends the process or the machine meanwhile. OSError. Blocks."""
+    unfinished = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
 
 
 class FollowedFile:

@@ -103,10 +103,13 @@ class Profile:
         handle: Handle,
         metrics: FrameworkMetrics | None = None,
         percentage_of_nodes_to_score: int = 0,
+        *,
+        timings: type[CycleTimings] = CycleTimings,
     ) -> None:
         """SettingsError if a plugin cannot be made because what it registers is taken.
 
         percentage_of_nodes_to_score: the configuration's, for a profile that names none of its own. 0: all nodes.
+        timings: another class where attempts are traced.
         """
         self.name = config.scheduler_name
         own = config.percentage_of_nodes_to_score
@@ -162,7 +165,7 @@ class Profile:
         refusing += [] if self.group_turn is None else [self.group_turn]
         self.refusing = list({plugin.name: plugin for plugin in refusing}.values())
 
-        self.timings = CycleTimings(metrics, handle.clock.perf if metrics is not None else float, self.name)
+        self.timings = timings(metrics, handle.clock.perf if metrics is not None else float, self.name)
         self._perf = self.timings.perf
         self._cache = handle.cache
         self._pre_enqueue_sampling = Sampling()

@@ -15,7 +15,7 @@ from koordsched.plugins.defaultbinder.plugin import DefaultBinder
 from koordsched.plugins.defaultprebind.plugin import DefaultPreBind
 from koordsched.plugins.defaultpreemption.plugin import DefaultPreemption
 from koordsched.plugins.deviceshare.fragmentation import device_share
-from koordsched.plugins.discovery import installed
+from koordsched.plugins.discovery import installed, offering_packages
 from koordsched.plugins.dynamicresources.plugin import DynamicResources
 from koordsched.plugins.elasticquota.plugin import ElasticQuotaPlugin
 from koordsched.plugins.imagelocality.plugin import ImageLocality
@@ -128,3 +128,8 @@ def tooling() -> Sequence[Tooling]:
 def installed_catalogue() -> Catalogue:
     """Return all plugins that a configuration may name here: in-tree ones and those of installed distributions. Slow on the first call."""
     return installed().catalogue
+
+
+def out_of_tree_packages() -> Sequence[str]:
+    """Return the packages that bring out-of-tree plugins, sorted, without importing any."""
+    return offering_packages()

@@ -41,6 +41,13 @@ def installed() -> Installed:
     return read_entries(entry_points(group=GROUP))
 
 
+def offering_packages() -> list[str]:
+    """Return the top-level packages of the entries, sorted, without importing any."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # see above
+
+    return sorted({entry.module.partition(".")[0] for entry in entry_points(group=GROUP)})
+
+
 def read_entries(entries: Iterable[EntryPoint]) -> Installed:
     """Import what the entries name and sort out what cannot be used."""
     by_name: dict[str, list[EntryPoint]] = {}

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from koordsched.cluster.port import Cluster
     from koordsched.config.flags import Flags
     from koordsched.framework.profile import Profile
+    from koordsched.framework.tracing import AttemptTracing
     from koordsched.framework.transformers import Transformer
     from koordsched.queue.scheduling_queue import SchedulingQueue
 
@@ -53,6 +54,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     suppressed: reasons of events that are not read, so that they need not be written (a simulation looks at conditions).
     measured: whether the durations of plugins and extension points are read.
     cache_check_interval: seconds between two turns of the standing check; 0: there is none.
+    tracing: None where no attempt is traced.
     """
 
     cluster: Cluster
@@ -62,6 +64,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     suppressed: frozenset[str] = frozenset()
     measured: bool = True
     cache_check_interval: float = 0.0
+    tracing: AttemptTracing | None = None
 
 
 class Informers:

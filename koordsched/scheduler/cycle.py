@@ -37,7 +37,7 @@ from koordsched.scheduler.nominated_nodes import NominatedNodes
 from koordsched.scheduler.restricted_search import RestrictedSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from koordsched.api.core import Node
     from koordsched.framework.interface import GangTurn, GroupTurnPlugin, PostFilterResult
@@ -69,6 +69,7 @@ class Cycle:
         *,
         explanations: Explanations,
         checked: bool = True,
+        make_binding: Callable[..., BindingCycles] = BindingCycles,
     ) -> None:
         """checked: whether a pod is looked at once more before it is bound."""
         self._context = context
@@ -85,7 +86,7 @@ class Cycle:
         self._restricted = RestrictedSearch(
             context.cache, self._nominated, self._sampler, context.random, decisions=explanations.decisions, metrics=context.metrics
         )
-        self.binding = BindingCycles(context, failures, pods, extenders, checked=checked)
+        self.binding = make_binding(context, failures, pods, extenders, checked=checked)
         self.groups = GroupTurns(context, self, self.binding, failures, pods=pods, extenders=extenders, diagnoses=self._diagnoses)
         self._choosing: list[NextPodPlugin] = []  # who may name the next pod, once it runs
 

@@ -23,6 +23,8 @@ from koordsched.config.plugin_sets import DEFAULT_PRE_BIND
 from koordsched.framework.controllers import ALL_PLUGINS, Controller, controllers_of, is_enabled
 from koordsched.framework.handle import EXTENDER
 from koordsched.framework.profile import Profile
+from koordsched.framework.timings import CycleTimings
+from koordsched.framework.tracing import TracedTimings
 from koordsched.log import get_logger
 from koordsched.plugins import registry_for
 from koordsched.queue.hints import hints_for
@@ -91,8 +93,10 @@ class Scheduler:
         self._handle = PluginHandle(context, dependencies.flags, self._extenders)
         registry = registry_for(config)
         metrics = self.metrics.framework if dependencies.measured else None
+        tracing = dependencies.tracing
+        timings = CycleTimings if tracing is None else TracedTimings
         for profile in config.profiles:
-            made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score)
+            made = Profile(profile, registry, self._handle, metrics, config.percentage_of_nodes_to_score, timings=timings)
             context.profiles[profile.scheduler_name] = made
             self.metrics.scheduling_timeout.child(profile.scheduler_name)
         self.profiles = context.profiles
@@ -108,11 +112,12 @@ class Scheduler:
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, recording)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
-        failures = FailureHandler(context, self._live, self._conditions)
+        make_failures, make_cycle = (FailureHandler, Cycle) if tracing is None else (tracing.failure_handler, tracing.cycle)
+        failures: FailureHandler = make_failures(context, self._live, self._conditions)
         checked = dependencies.flags.gates["DynamicSchedulerCheck"]
         self.explanations = Explanations(context, self._live, dependencies.flags)
         self.answers = Answers(context, self._live, self.explanations.explainer)
-        self.cycle = Cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
+        self.cycle: Cycle = make_cycle(context, failures, self._live, self._extenders, checked=checked, explanations=self.explanations)
         self._nodes.add_handler(NodeHandler(context))
         self._nodes.add_handler(NominationKeeper(context, self.profiles, self._handle))
         self._pod_handler = PodHandler(context)

@@ -24,6 +24,7 @@ from koordsched.config.loading import ignored_flags
 from koordsched.config.writing import dump_config
 from koordsched.log import Style, carrying_library_logs, get_logger, set_verbosity, write_logs
 from koordsched.serve.process import Process, ServeOptions
+from koordsched.serve.tracing import tracing_of
 from koordsched.server.leadership import DeadMan
 from koordsched.server.log_stream import QueuedStream
 
@@ -73,16 +74,17 @@ def _serve(start: Start, stream: TextIO, exit_at_once: Callable[[int], object]) 
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     new_loop = _loop_factory()
-    options = ServeOptions(
-        config=start.config,
-        flags=start.flags,
-        clock=clock,
-        random=Random(),
-        exit_at_once=exit_at_once,
-        guard=DeadMan(clock),
-        new_loop=new_loop,
-    )
-    with carrying_library_logs(), asyncio.Runner(loop_factory=new_loop) as runner:
+    with carrying_library_logs(), tracing_of(os.environ, clock) as tracing, asyncio.Runner(loop_factory=new_loop) as runner:
+        options = ServeOptions(
+            config=start.config,
+            flags=start.flags,
+            clock=clock,
+            random=Random(),
+            exit_at_once=exit_at_once,
+            guard=DeadMan(clock),
+            new_loop=new_loop,
+            tracing=tracing,
+        )
         return runner.run(Process(options).run())
 
 

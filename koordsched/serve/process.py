@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,6 +38,9 @@ from koordsched.server.leadership import Campaign, Leadership
 from koordsched.server.serving_thread import ServingOptions, ServingThread, serving
 from koordsched.server.signals import Reactions, handling_signals
 from koordsched.tasks import Tasks
+
+if TYPE_CHECKING:
+    from koordsched.scheduler.tracing import Tracing
 
 log = get_logger(__name__)
 
@@ -64,6 +67,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     exit_at_once: Callable[[int], object] = os._exit
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop  # of the serving thread
     guard: TermWatchdog | None = None  # ends a process that has lost the lease and cannot notice
+    tracing: Tracing | None = None  # None: no attempt is traced
 
 
 class Process:
@@ -141,7 +145,9 @@ class Process:
             interval = options.flags.cache_check_interval
             scheduler = Scheduler(
                 options.config,
-                Dependencies(connection, options.clock, options.random, options.flags, cache_check_interval=interval),
+                Dependencies(
+                    connection, options.clock, options.random, options.flags, cache_check_interval=interval, tracing=options.tracing
+                ),
             )
         except SettingsError as mistake:
             raise StartError(str(mistake)) from None

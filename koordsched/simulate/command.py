@@ -218,7 +218,7 @@ def _print(options: SimulateOptions, workload: Workload, outcome: SimulationOutc
     from koordsched.simulate.summary import ReportOptions, sections  # noqa: PLC0415  # JSON needs no table
 
     report = ReportOptions(peak=workload.departs, shown=options.show_pending, shown_pods=options.shown_pods)
-    _print_sections(sections(outcome.result, report, outcome.reports), out)
+    print_sections(sections(outcome.result, report, outcome.reports), out)
 
 
 def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]], out: TextIO) -> None:
@@ -232,7 +232,7 @@ def _print_comparison(options: SimulateOptions, runs: Sequence[tuple[Workload, S
     from koordsched.simulate.comparison_table import ComparisonOptions, comparison_sections  # noqa: PLC0415  # JSON needs no table
 
     listed = ComparisonOptions(peak=workload.departs, differences=options.show_differences, pending=options.show_pending)
-    _print_sections(comparison_sections(found, listed), out)
+    print_sections(comparison_sections(found, listed), out)
 
 
 def _write_report(options: SimulateOptions, runs: Sequence[tuple[Workload, SimulationOutcome]]) -> None:
@@ -254,7 +254,8 @@ def _write_report(options: SimulateOptions, runs: Sequence[tuple[Workload, Simul
     write_page(options.report, page)
 
 
-def _print_sections(made: Sequence[Section], out: TextIO) -> None:
+def print_sections(made: Sequence[Section], out: TextIO) -> None:
+    """Print tables, on a terminal in colour."""
     if has_colours(out):
         from koordsched.simulate.terminal import show  # noqa: PLC0415  # rich is slow to import
 

@@ -12,8 +12,9 @@ from koordsched.simulate.summary import group, reasons_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from koordsched.simulate.comparison import PodDifference, PodOutcome, Run, RunComparison
+    from koordsched.simulate.comparison import PodDifference, PodOutcome, RunComparison
     from koordsched.simulate.result import NamespaceSummary, Result
+    from koordsched.simulate.simulation import SimulationOutcome
 
 NONE = "-"
 COLUMNS = ("base", "other")
@@ -37,22 +38,23 @@ def comparison_sections(found: RunComparison, options: ComparisonOptions) -> lis
     return made
 
 
-def _figures(run: Run) -> Iterator[Figure]:
-    summary = run.outcome.result.summary
+def figures(outcome: SimulationOutcome) -> Iterator[Figure]:
+    """Yield the numbers by which runs are compared."""
+    summary = outcome.result.summary
     yield Figure("pods bound", summary.bound)
     yield Figure("pods pending", summary.pending)
     for name, share in summary.allocation.items():
         yield Figure(f"{name} allocated", share, is_share=True)
     for name, share in summary.unusable.items():
         yield Figure(f"{name} free, but unusable", share, is_share=True)
-    for report in run.outcome.reports.values():
+    for report in outcome.reports.values():
         yield from report.figures
     if summary.fairness is not None:
         yield Figure("fairness between namespaces", summary.fairness.index, is_share=True)
 
 
 def _numbers(found: RunComparison, options: ComparisonOptions) -> Section:
-    base, other = ({figure.label: figure for figure in _figures(run)} for run in (found.base, found.other))
+    base, other = ({figure.label: figure for figure in figures(run.outcome)} for run in (found.base, found.other))
     rows = [_figure_row(label, base.get(label), other.get(label)) for label in dict.fromkeys([*base, *other])]
     micros = [run.outcome.result.summary.decision_mean_micros for run in (found.base, found.other)]
     rows.append(("mean time of a decision", *(f"{each:.0f} µs" for each in micros), f"{micros[1] - micros[0]:+.0f} µs"))

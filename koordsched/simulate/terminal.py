@@ -33,12 +33,12 @@ def show(sections: Iterable[Section], out: TextIO) -> None:
 
 
 class ProgressBar:
-    """A bar of pods that have a node, on a terminal."""
+    """A bar of what is done, on a terminal: pods that have a node, unless `counted` says what else."""
 
-    def __init__(self, err: TextIO) -> None:
+    def __init__(self, err: TextIO, counted: str = "pods bound") -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn())
         self._progress = Progress(*columns, console=Console(file=err), transient=True)
-        self._task = self._progress.add_task("pods bound", total=None)
+        self._task = self._progress.add_task(counted, total=None)
 
     def __enter__(self) -> Self:
         self._progress.start()

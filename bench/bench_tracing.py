@@ -1,0 +1,91 @@
+"""What does tracing cost a pod? Limits: 1 % of the attempts traced at most 3 % more CPU a pod than none.
+
+The embedded cluster answers at once, so that a pod costs about a third of what it does on an API server: the shares are the highest ones.
+CPU of the whole process counts, with the thread that sends spans; the collector is a process of its own. Off, 1 % and all take turns, so
+that other load of the machine meets all alike, and the lowest of the rounds count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+from support.fakes import pod_manifest
+from support.traced import TracedCluster
+
+from koordsched.api.kinds import NODE, POD
+from koordsched.config.flag_table import Flags
+from koordsched.config.loading import default_config
+from koordsched.embedded.cluster import EmbeddedOptions, run_made
+
+NODES, PODS, ROUNDS = 500, 3_000, 5
+SHARES = {"off": "", "1 %": "0.01", "all": "1"}
+
+COLLECTOR = """
+import http.server, sys
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+
+
+def cpu_of_a_pod() -> float:
+    """Return the CPU, in microseconds, from the submission of a pod to its binding."""
+    measured: list[float] = []
+
+    async def script(cluster: TracedCluster) -> None:
+        allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        for number in range(NODES):
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}, "status": {"allocatable": allocatable}}
+            await cluster.create(NODE, node)
+        with cluster.ending:
+            await cluster.start()
+            pods = [pod_manifest(f"p{number}", "1", schedulerName="koord-scheduler") for number in range(PODS)]
+            began = time.process_time()
+            for pod in pods:
+                await cluster.create(POD, pod)
+            while len(cluster.scheduler.cache.pods) < PODS or not cluster.scheduler.idle():  # noqa: ASYNC110  # the time is virtual
+                await asyncio.sleep(0.1)
+        measured.append(time.process_time() - began)  # with what was sent at the end
+        await cluster.stop()
+
+    options = EmbeddedOptions(config=default_config(), flags=Flags(enable_network_topology_manager=True))
+    run_made(partial(TracedCluster, options=options), script)
+    return 1e6 * measured[0] / PODS
+
+
+def bench_cpu_of_a_pod_with_tracing(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, list[float]] = {share: [] for share in SHARES}
+    with ExitStack() as stack:
+        collector = stack.enter_context(subprocess.Popen([sys.executable, "-c", COLLECTOR], stdout=subprocess.PIPE, text=True))
+        stack.callback(collector.kill)
+        assert collector.stdout is not None
+        url = f"http://127.0.0.1:{collector.stdout.readline().strip()}"
+
+        def round_of_each() -> None:
+            for share, argument in SHARES.items():
+                monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url if argument else "")
+                monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+                monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", argument)
+                found[share].append(cpu_of_a_pod())
+
+        rounds = int(os.environ.get("BENCH_TRACING_ROUNDS", ROUNDS))
+        benchmark.pedantic(round_of_each, rounds=rounds, warmup_rounds=1)
+    off = min(found["off"])
+    for share, values in found.items():
+        benchmark.extra_info[f"us of CPU a pod, {share}"] = f"{min(values):.0f} ({100 * (min(values) / off - 1):+.1f} %)"

@@ -511,6 +511,9 @@ def _sweep_parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", metavar="N", type=_count, help="processes to simulate with (default: one per CPU)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="the Dask scheduler whose workers to simulate with, such as tcp://host:8786")
     parser.add_argument("-o", dest="output", choices=["table", "json"], default="table", help="what to print (default table)")
+    parser.add_argument(
+        "--report", metavar="FILE", help="write an HTML page with charts, which needs no network (extra: koordsched[report])"
+    )
     return parser
 
 

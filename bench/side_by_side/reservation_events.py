@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from koordsched.scenario.live.client import Client
 from rich.console import Console
 from rich.table import Table
 from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
@@ -32,7 +33,6 @@ from support.controlplane.processes import Process, StartFailed
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.clock import RealClock, rfc3339
 from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, RawRequest, connect
-from koordsched.scenario.live.client import Client
 from side_by_side import reservations, workload
 from side_by_side.__main__ import TABLE_WIDTH, compile_packages, positive, say
 from side_by_side.competitors import ours

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from koordsched.manifests.documents import InputError
 from koordsched.simulate.command import print_sections
 from koordsched.sweep.folder import PlannedRun, ResultFolder, planned_runs
 from koordsched.sweep.format import ReadFlags, SweepError, read_sweep
 from koordsched.sweep.identity import build_digest
 from koordsched.sweep.results import json_of, sections_of, write_parquet
 from koordsched.sweep.run import RunFailure
-from koordsched.sweep.statistics import Done
+from koordsched.sweep.statistics import Done, statistics_of
 from koordsched.sweep.workers import WorkersError, existing_workers, local_workers, run_all
 from koordsched.terminals import is_terminal
 
@@ -30,13 +31,17 @@ Report = Callable[[int, int], None]
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for. workers: how many processes, None one per CPU; scheduler: the address of a Dask scheduler instead."""
+    """What the command line asks for. workers: how many processes, None one per CPU; scheduler: the address of a Dask scheduler instead.
+
+    report: a file for the HTML page.
+    """
 
     sweep: str
     results: str
     workers: int | None = None
     scheduler: str | None = None
     output: str = "table"
+    report: str | None = None
 
 
 def run_sweep(options: SweepOptions, read_flags: ReadFlags, out: TextIO, err: TextIO) -> int:
@@ -45,6 +50,10 @@ def run_sweep(options: SweepOptions, read_flags: ReadFlags, out: TextIO, err: Te
         print(f"koord-scheduler sweep needs {', '.join(missing)}: pip install 'koordsched[sweep]'", file=err)
         return 1
     try:
+        if options.report is not None:
+            from koordsched.simulate.report.page import require_charts  # noqa: PLC0415  # only a page needs it
+
+            require_charts()
         sweep = read_sweep(options.sweep, read_flags)
         folder = ResultFolder(options.results)
         build = build_digest()
@@ -54,11 +63,13 @@ def run_sweep(options: SweepOptions, read_flags: ReadFlags, out: TextIO, err: Te
         _print_notes([note for _, record in done for note in record.notes], err)
         if done:
             write_parquet(folder.path, done)
+            if options.report is not None:
+                _write_report(options.report, options.sweep, done)
             _print(options, done, out)
     except SweepError as mistake:
         print(*mistake.errors, sep="\n", file=err)
         return 1
-    except WorkersError as mistake:
+    except (InputError, WorkersError) as mistake:
         print(mistake, file=err)
         return 1
     except OSError as error:
@@ -117,6 +128,25 @@ def _print_notes(notes: Sequence[str], err: TextIO) -> None:
         print(note, file=err)
     if len(distinct) > SHOWN_NOTES:
         print(f"{len(distinct) - SHOWN_NOTES} more notes on the inputs, in the files of the runs", file=err)
+
+
+def _write_report(file: str, sweep: str, done: Done) -> None:
+    """Write the page of all runs that are done. InputError: it cannot be written."""
+    from koordsched.simulate.report.page import Number, write_page  # noqa: PLC0415  # a table needs none of these
+    from koordsched.simulate.report.sweep_page import Estimate, sweep_page  # noqa: PLC0415
+
+    estimates = []
+    for each in statistics_of(done):
+        mean, low, high = each.value.mean, each.value.low, each.value.high
+        bounds = (mean if low is None else low, mean if high is None else high)
+        estimates.append(Estimate(each.figure, each.configuration, each.input, mean, *bounds, is_share=each.is_share))
+    numbers = [
+        Number("runs", str(len(done))),
+        Number("configurations", str(len({run.configuration.name for run, _ in done}))),
+        Number("inputs", str(len({run.source.name for run, _ in done}))),
+        Number("seeds", str(len({run.seed for run, _ in done}))),
+    ]
+    write_page(file, sweep_page(f"The runs of {sweep}.", numbers, estimates, sections_of(done)))
 
 
 def _print(options: SweepOptions, done: Done, out: TextIO) -> None:

@@ -22,8 +22,10 @@ from koordsched.yamltext.documents import shown
 
 FIELDS = ("configurations", "inputs", "seeds")
 FILES = "files"
-OF_THE_SWEEP = {"config": "configurations", "compare": "configurations", "seed": "seeds"}
+OF_THE_SWEEP = {"config": "configurations", "compare": "configurations", "seed": "seeds", "report": "sweep --report"}
 """Flags of `simulate` that an input does not have, and what of the sweep stands for them."""
+LIVE = ("kubeconfig", "context")
+"""Flags that an input does not have because a live cluster is another one when the sweep goes on."""
 
 ReadFlags = Callable[[Sequence[str]], SimulateOptions]
 """Reads a command line of `simulate`. ValueError says what is wrong with it."""
@@ -167,6 +169,8 @@ def _arguments(given: Mapping[str, Any]) -> Iterator[str]:
     for flag, value in given.items():
         if flag in OF_THE_SWEEP:
             raise ValueError(f"{flag}: is not of an input, but of the sweep ({OF_THE_SWEEP[flag]})")
+        if flag in LIVE:
+            raise ValueError(f"{flag}: a live cluster is another one when the sweep goes on: name a file with what it has")
         for item in value if isinstance(value, list) else [value]:
             if item is None or isinstance(item, (dict, list, bool)):
                 raise ValueError(f"{flag}: {shown(item)}: expected what simulate --{flag} takes, or a list of such")

@@ -10,10 +10,9 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from support.browser import charts_of, complaints_of, needed_programs, opened_page
 from support.report_input import write_input
+from support.sweeping import SweepFiles
 
 from koordsched.cli import main
-from koordsched.simulate.report.page import Number, write_page
-from koordsched.simulate.report.sweep_page import Estimate, sweep_page
 
 OPENB = Path(os.environ.get("OPENB", "../shared/data/openb"))
 LARGEST = 5_000_000
@@ -88,14 +87,10 @@ def test_the_page_of_a_comparison_shows_both_runs(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_sweep_shows_means_with_their_intervals(tmp_path: Path) -> None:
-    estimates = [
-        Estimate("GPUs allocated", config, trace, mean, mean - 0.02, mean + 0.02, is_share=True)
-        for config, trace, mean in (("a.yaml", "t1", 0.8), ("a.yaml", "t2", 0.7), ("b.yaml", "t1", 0.9), ("b.yaml", "t2", 0.75))
-    ]
     file = tmp_path / "sweep.html"
-    write_page(str(file), sweep_page("Four runs.", [Number("runs", "4")], estimates))
-    (chart,) = drawn(file)
-    assert chart["marks"] == 8, "a mean and an interval of each"
+    assert SweepFiles(tmp_path).run("out", "--workers", "1", "--report", str(file)) == 0
+    charts = {chart["title"]: chart for chart in drawn(file)}
+    assert charts["pods bound"]["marks"] == charts["cpu allocated"]["marks"] == 4, "a mean and an interval of two configurations"
 
 
 def test_names_with_markup_stay_texts(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def test_an_input_has_the_flags_of_simulate_and_files_beside_the_sweep(files: Sw
             {"inputs": {"a": {"files": "cluster.yaml", "drain": {"n1": 1}}}},
             'a: drain: {"n1":1}: expected what simulate --drain takes',
         ),
-        ({"inputs": {"a": {"trace": "openb", "nodes": "n.csv"}}}, "inputs.a: --trace needs --nodes FILE and --pods FILE"),
+        ({"inputs": {"a": {"trace": "openb", "nodes": "n.csv"}}}, "inputs.a: --trace openb needs --nodes FILE and --pods FILE"),
+        ({"inputs": {"a": {"files": "cluster.yaml", "report": "r.html"}}}, "inputs.a: report: is not of an input, but of the sweep"),
+        ({"inputs": {"a": {"files": "cluster.yaml", "kubeconfig": "k"}}}, "inputs.a: kubeconfig: a live cluster is another one when"),
     ],
 )
 def test_a_mistake_is_named_with_its_path(files: SweepFiles, fields: dict[str, Any], seen: str) -> None:

@@ -345,6 +345,7 @@ def _subcommands() -> Iterator[Subcommand]:
     from koordsched.plugins import tooling  # noqa: PLC0415
 
     yield command_of("simulate", _simulate_parser(tooling()))
+    yield command_of("sweep", _sweep_parser())
     yield command_of("explain", _explain_parser())
     yield command_of("test", _test_parser())
     validate = command_of("validate", _validate_parser(str))

@@ -23,7 +23,6 @@ from typing import Any
 
 import msgspec
 import uvloop
-from koordsched.scenario.live.client import Client
 from rich.console import Console
 from rich.table import Table
 from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
@@ -31,6 +30,7 @@ from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process, StartFailed
 
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
+from koordsched.apiclient.client import Client
 from koordsched.clock import RealClock, rfc3339
 from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, RawRequest, connect
 from side_by_side import reservations, workload

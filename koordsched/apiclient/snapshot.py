@@ -31,7 +31,7 @@ Report = Callable[[int], None]
 """Gets the number of objects that have been read."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedKind(msgspec.Struct, frozen=True):
     """A kind that is read, and which of its objects ("" all)."""
 
     kind: Kind
@@ -54,12 +54,12 @@ class Snapshot(msgspec.Struct):
     namespace: str = ""
 
 
-def read_cluster(source: ClusterAccess, asked: Sequence[Asked], report: Report | None = None) -> Snapshot:
+def read_cluster(source: ClusterAccess, asked: Sequence[AskedKind], report: Report | None = None) -> Snapshot:
     """Read the cluster. InputError: it cannot be reached, or its nodes and pods may not be read."""
     return asyncio.run(_read(source, asked, report))
 
 
-async def _read(source: ClusterAccess, asked: Sequence[Asked], report: Report | None) -> Snapshot:
+async def _read(source: ClusterAccess, asked: Sequence[AskedKind], report: Report | None) -> Snapshot:
     try:
         client = await Client.of_file(source.kubeconfig, USER_AGENT, source.context)
     except UnusableKubeconfig as mistake:
@@ -88,14 +88,14 @@ class Reader:
         self._forbidden: list[Kind] = []
         self._partly: list[Kind] = []
 
-    async def read(self, asked: Sequence[Asked]) -> Snapshot:
+    async def read(self, asked: Sequence[AskedKind]) -> Snapshot:
         """Read what nothing can be said without, one after the other, then the other kinds, several at once. ClusterError."""
         lists = [await self._of_kind(each) for each in asked if each.kind in REQUIRED]
         lists += await asyncio.gather(*(self._of_kind(each) for each in asked if each.kind not in REQUIRED))
         documents = [document for of_kind in lists for document in of_kind]
         return Snapshot(documents, list(self._notes()))
 
-    async def _of_kind(self, asked: Asked) -> list[InputDocument]:
+    async def _of_kind(self, asked: AskedKind) -> list[InputDocument]:
         kind = asked.kind
         try:
             return [await self._list(asked)]
@@ -120,7 +120,7 @@ class Reader:
             return isinstance(error, NotFound)
         return all(resource.get("name") != kind.plural for resource in served.get("resources") or [])
 
-    async def _of_namespaces(self, asked: Asked, refused: Forbidden) -> list[InputDocument]:
+    async def _of_namespaces(self, asked: AskedKind, refused: Forbidden) -> list[InputDocument]:
         """Read the namespaces that are named, as all of them may not be read."""
         found: list[InputDocument] = []
         for namespace in self._namespaces:
@@ -137,7 +137,7 @@ class Reader:
             raise Forbidden(f"{refused.message}; {ROLE} is a role that may read all that is needed") from None
         self._forbidden.append(kind)
 
-    async def _list(self, asked: Asked, namespace: str = "") -> InputDocument:
+    async def _list(self, asked: AskedKind, namespace: str = "") -> InputDocument:
         path = _path(asked.kind, namespace)
         async with self._turns:
             try:

@@ -18,7 +18,7 @@ from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError
 from koordsched.api.validation import InvalidObject, decode
 from koordsched.manifests.completion import complete_pod
-from koordsched.scheduler.suggestions.answers import SHOWN_SCORES, Asked
+from koordsched.scheduler.suggestions.answers import SHOWN_SCORES, AnswerOptions
 from koordsched.serve.plugin_routes import NOT_LEADER
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.http import EXPLAIN_PATH, JSON, Response
@@ -61,7 +61,7 @@ class ExplainEndpoint:
         scores = request.query.get("scores", [str(SHOWN_SCORES)])[-1]
         if not scores.isdecimal() or int(scores) > MOST_SCORES:
             return _refused(400, f"scores: expected a whole number up to {MOST_SCORES}, not {scores[:40]!r}")
-        asked = Asked(changes=request.query.get(CHANGES, ["true"])[-1] != "false", scores=int(scores))
+        asked = AnswerOptions(changes=request.query.get(CHANGES, ["true"])[-1] != "false", scores=int(scores))
         if request.method == "POST":
             return await self._dry_run(request.body, asked, work)
         namespace, name, _ = _parts(request.path)
@@ -73,7 +73,7 @@ class ExplainEndpoint:
 
         return await self._loop.run(explained)
 
-    async def _dry_run(self, body: bytes, asked: Asked, work: Slices) -> Response:
+    async def _dry_run(self, body: bytes, asked: AnswerOptions, work: Slices) -> Response:
         try:
             raw = msgspec.json.decode(body)
             if not isinstance(raw, dict) or raw.get("kind", "Pod") != "Pod" or not isinstance(raw.get("metadata"), dict):

@@ -45,12 +45,12 @@ def read_source(source: InputSource, configs: Sequence[SchedulerConfiguration], 
         files = read_files(expand(list(source.inputs)))
     if source.kubeconfig is None:
         return ReadInput(files)
-    from koordsched.apiclient.snapshot import Asked, ClusterAccess, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
+    from koordsched.apiclient.snapshot import AskedKind, ClusterAccess, read_cluster  # noqa: PLC0415  # kubernetes-asyncio takes 0.4 s to import
 
     kinds = {asked: None for config in configs for asked in looked_at(config)}
     with shown_work(err, "objects read from the cluster") as report:
         access = ClusterAccess(source.kubeconfig, source.context, source.namespaces)
-        snapshot = read_cluster(access, [Asked(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report)
+        snapshot = read_cluster(access, [AskedKind(*each) for each in (*kinds, (PRIORITY_CLASS, ""))], report)
     return ReadInput([*without(snapshot.documents, files), *files], snapshot.notes, snapshot.namespace)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.files import write_atomically
 from koordsched.simulate.result import json_text
-from koordsched.sweep.format import ConfigurationSource, InputSource, Sweep
+from koordsched.sweep.format import ConfigurationSource, Sweep, SweepInput
 from koordsched.sweep.identity import run_digest
 from koordsched.sweep.run import RunRecord
 
@@ -22,7 +22,7 @@ from koordsched.sweep.run import RunRecord
 class PlannedRun(msgspec.Struct, frozen=True):
     """A run of a sweep."""
 
-    source: InputSource
+    source: SweepInput
     configuration: ConfigurationSource
     seed: int
     digest: str

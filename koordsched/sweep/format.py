@@ -39,7 +39,7 @@ class ConfigurationSource(msgspec.Struct, frozen=True):
     text: bytes
 
 
-class InputSource(msgspec.Struct, frozen=True):
+class SweepInput(msgspec.Struct, frozen=True):
     """An input: what `simulate` is asked for, whose files (`paths_of`) hold `contents`."""
 
     name: str
@@ -51,7 +51,7 @@ class Sweep(msgspec.Struct, frozen=True):
     """What is simulated: each input under each configuration with each seed, in the order of the file."""
 
     configurations: tuple[ConfigurationSource, ...]
-    inputs: tuple[InputSource, ...]
+    inputs: tuple[SweepInput, ...]
     seeds: tuple[int, ...]
 
 
@@ -127,7 +127,7 @@ class _Reader:
             else:
                 yield ConfigurationSource(name, file, text)
 
-    def inputs(self, value: Any) -> Iterator[InputSource]:
+    def inputs(self, value: Any) -> Iterator[SweepInput]:
         """Read what is given by name: the flags of `simulate`, and below `files` what stands there without a flag."""
         for name, given in self._named(value, "inputs"):
             where = join("inputs", name)
@@ -136,13 +136,13 @@ class _Reader:
             except (InputError, ValueError) as mistake:
                 self._reader.mistake(where, str(mistake))
 
-    def _input(self, name: str, given: Mapping[str, Any]) -> InputSource:
+    def _input(self, name: str, given: Mapping[str, Any]) -> SweepInput:
         options = self._read_flags([*_arguments(given)])
         if "-" in paths_of(options):
             raise ValueError("standard input: name a file, which can be read again when the sweep goes on")
         options = with_paths(options, [os.path.join(self._folder, path) for path in paths_of(options)])
         options = replace(options, inputs=tuple(expand(list(options.inputs))))
-        return InputSource(name, options, tuple(map(_contents, paths_of(options))))
+        return SweepInput(name, options, tuple(map(_contents, paths_of(options))))
 
     def seeds(self, value: Any) -> tuple[int, ...]:
         """Read the seeds themselves, or how many there are, from 0 on."""

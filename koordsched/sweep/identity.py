@@ -16,20 +16,20 @@ import msgspec
 import koordsched
 from koordsched.plugins import out_of_tree_packages
 from koordsched.simulate.command import SimulateOptions
-from koordsched.sweep.format import ConfigurationSource, InputSource, paths_of, with_paths
+from koordsched.sweep.format import ConfigurationSource, SweepInput, paths_of, with_paths
 
 OF_THE_CODE = frozenset({".py", ".so", ".pyd", ".json", ".yaml"})
 SHOWN_ONLY = ("config", "compare", "show_differences", "output", "show_pending", "shown_pods", "seed")
 """Options of `simulate` on which the numbers do not depend, and the seed, which counts by itself."""
 
 
-def run_digest(build: str, configuration: ConfigurationSource, source: InputSource, seed: int) -> str:
+def run_digest(build: str, configuration: ConfigurationSource, source: SweepInput, seed: int) -> str:
     """Return what identifies a run. build: `build_digest()`."""
     parts = [build, _digest(configuration.text), input_digest(source), seed]
     return _digest(msgspec.json.encode(parts))
 
 
-def input_digest(source: InputSource) -> str:
+def input_digest(source: SweepInput) -> str:
     """Return what identifies an input: what its files hold and how they are called, since their endings say how they are read."""
     endings = [Path(path).suffix for path in paths_of(source.options)]
     return _digest(msgspec.json.encode([_plain(source.options), endings, [_digest(content) for content in source.contents]]))

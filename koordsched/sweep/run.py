@@ -24,7 +24,7 @@ from koordsched.plugins import installed_catalogue
 from koordsched.simulate.command import SimulateOptions, read_input, simulate
 from koordsched.simulate.comparison_table import figures
 from koordsched.simulate.result import Output
-from koordsched.sweep.format import ConfigurationSource, InputSource, paths_of, with_paths
+from koordsched.sweep.format import ConfigurationSource, SweepInput, paths_of, with_paths
 from koordsched.sweep.identity import build_digest
 
 REAL_TIME = ("seconds", "decisionMeanMicros")
@@ -49,7 +49,7 @@ class RunFailure(Output):
 RunOutcome = RunRecord | RunFailure
 
 
-def execute(configuration: ConfigurationSource, source: InputSource, seed: int, build: str) -> RunOutcome:
+def execute(configuration: ConfigurationSource, source: SweepInput, seed: int, build: str) -> RunOutcome:
     """Simulate an input under a configuration with a seed. build: that of the process that asks for it."""
     if build != build_digest():
         return RunFailure(failure="the worker has another version of koordsched, or of a plugin, than this command")
@@ -88,7 +88,7 @@ def _without_collections(run: Callable[[], RunRecord]) -> RunRecord:
         gc.collect()
 
 
-def _written(source: InputSource, folder: str) -> dict[str, str]:
+def _written(source: SweepInput, folder: str) -> dict[str, str]:
     """Write the files of an input, and return the name of each in messages by its path here."""
     names = {}
     for number, (name, content) in enumerate(zip(paths_of(source.options), source.contents, strict=True)):

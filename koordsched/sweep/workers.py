@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from koordsched.sweep.folder import PlannedRun
-    from koordsched.sweep.format import InputSource
+    from koordsched.sweep.format import SweepInput
 
 CONNECT_SECONDS = 30
 
@@ -83,7 +83,7 @@ def run_all(client: Client, runs: Sequence[PlannedRun], build: str) -> Iterator[
         future.release()
 
 
-def _input(source: InputSource) -> InputSource:
+def _input(source: SweepInput) -> SweepInput:
     return source
 
 

@@ -136,7 +136,7 @@ def check(world: World, finder: CandidateFinder, info: PodInfo) -> PreemptionCan
     candidates = [each for each in tried if isinstance(each, PreemptionCandidate)]
     if not candidates:
         assert isinstance(best, Status)
-        assert best.message == refusal_of(len(nodes), Counter(each for each in tried if isinstance(each, Status))).message
+        assert best.message == refusal_of(len(nodes), Counter(each for each in tried if isinstance(each, Status)), finder.rules).message
         return None
     assert isinstance(best, PreemptionCandidate)
     assert [victim.uid for victim in best.victims] in [

@@ -146,6 +146,7 @@ MADE_ELSEWHERE = {
     "cluster/event_recorder.py: asyncio.create_task": "the writers of a flush, which waits for them",
     "scheduler/extenders/transport.py: threading.Thread": "the loop of a simulation's extenders; each request is waited for",
     "scheduler/binding_tasks.py: asyncio.get_running_loop().create_task": "one for many binding cycles; it takes what they raise",
+    "serve/tracing.py: threading.Thread": "the exporter's last words, which are waited for some seconds",
     "server/access/authentication.py: asyncio.create_task": "a review, whose result all who asked wait for",
     "server/heartbeat.py: threading.Thread": "the watchdog's, which only logs",
     "server/budget.py: asyncio.create_task": "an answer, whose result all who asked wait for",

@@ -59,7 +59,7 @@ SHOWN_SCORES = 20
 DRY_RUN = "dry-run"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AnswerOptions(msgspec.Struct, frozen=True):
     """What is asked of a pod. changes: whether changes are looked for; scores: of how many of the best nodes."""
 
     changes: bool = True
@@ -99,7 +99,7 @@ class Answers:
         self.most_seconds = MOST_SECONDS
         self._apart: dict[str, Shapes] = {}
 
-    async def of_pod(self, key: str, asked: Asked, work: Slices) -> Explanation | None:
+    async def of_pod(self, key: str, asked: AnswerOptions, work: Slices) -> Explanation | None:
         """Explain a pod of the cluster; None: there is none of this name."""
         stored = self._pods.at(key)
         if stored is None:
@@ -122,7 +122,7 @@ class Answers:
             return None
         return of_placed(key, now.spec.node_name, RUNNING, None) if now.spec.node_name else found
 
-    async def of_dry_run(self, body: Json, asked: Asked, work: Slices) -> Explanation:
+    async def of_dry_run(self, body: Json, asked: AnswerOptions, work: Slices) -> Explanation:
         """Explain a pod that is not there, as if it were submitted now; one of its name that is pending is left out of account.
 
         body: a valid pod. QuantityError when its amounts cannot be read.
@@ -144,7 +144,7 @@ class Answers:
 
     # What would be decided
 
-    def _placement(self, pod: PodInfo, key: str, asked: Asked) -> Explanation:
+    def _placement(self, pod: PodInfo, key: str, asked: AnswerOptions) -> Explanation:
         """Return what becomes of a pod that is tried now, without its changes."""
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
         if profile is None:
@@ -168,7 +168,7 @@ class Answers:
         except PluginError as error:
             return Explanation(pod=key, state=PENDING, message=str(error))
 
-    def _on_nodes(self, profile: str, pod: PodInfo, key: str, asked: Asked) -> Explanation:
+    def _on_nodes(self, profile: str, pod: PodInfo, key: str, asked: AnswerOptions) -> Explanation:
         if not self._context.cache.table.live_count:
             return Explanation(pod=key, state=PENDING, message=Diagnosis.without_nodes().message)
         shapes = self._shapes(profile)

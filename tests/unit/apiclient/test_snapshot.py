@@ -12,7 +12,7 @@ import pytest
 from koordsched.api.kinds import CONFIG_MAP, DEVICE, NODE, NODE_METRIC, POD, SERVICE, Kind
 from koordsched.apiclient import snapshot
 from koordsched.apiclient.client import ApiException
-from koordsched.apiclient.snapshot import Asked, Reader, Snapshot
+from koordsched.apiclient.snapshot import AskedKind, Reader, Snapshot
 from koordsched.cluster.port import Forbidden
 
 PODS, NODES, SERVICES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/services"
@@ -63,14 +63,14 @@ def names_of(found: Snapshot) -> dict[str, list[str]]:
 
 
 async def read(server: PagedServer, *kinds: Kind, namespaces: tuple[str, ...] = ()) -> Snapshot:
-    return await Reader(server, namespaces).read([Asked(kind) for kind in kinds])
+    return await Reader(server, namespaces).read([AskedKind(kind) for kind in kinds])
 
 
 async def test_lists_are_read_page_by_page_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "PAGE_SIZE", 2)
     server = PagedServer({PODS: ["a", "b", "c", "d", "e"]})
     counts: list[int] = []
-    found = await Reader(server, report=counts.append).read([Asked(POD, "status.phase!=Failed")])
+    found = await Reader(server, report=counts.append).read([AskedKind(POD, "status.phase!=Failed")])
     assert names_of(found) == {"PodList": ["a", "b", "c", "d", "e"]}
     selected = f"GET {PODS}?limit=2&fieldSelector=status.phase%21%3DFailed"
     assert server.asked == [selected, f"{selected}&continue=2", f"{selected}&continue=4"]

@@ -14,7 +14,7 @@ from koordsched.cluster.port import Ref
 from koordsched.config.flag_table import Flags
 from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
-from koordsched.scheduler.suggestions.answers import Asked
+from koordsched.scheduler.suggestions.answers import AnswerOptions
 from koordsched.server.http import HttpRequest
 from koordsched.simulate.simulation import Simulation
 from koordsched.slices import Slices
@@ -189,7 +189,7 @@ def test_nothing_stays_of_trials() -> None:
         profile = scheduler.profiles["koord-scheduler"]
         state = json.dumps([len(profile.shapes), scheduler.cache.table.log_end, sorted(scheduler.cache.pods)])
         with Slices(scheduler.clock.perf) as work:
-            assert await scheduler.answers.of_pod("default/web", Asked(), work) is not None
+            assert await scheduler.answers.of_pod("default/web", AnswerOptions(), work) is not None
         assert json.dumps([len(profile.shapes), scheduler.cache.table.log_end, sorted(scheduler.cache.pods)]) == state
 
     with_scheduler(objects, script)
@@ -214,7 +214,7 @@ class Interrupted(Slices):
 def test_a_change_that_does_not_suffice_any_more_at_the_end_is_left_out(after: int) -> None:
     async def script(embedded: EmbeddedCluster) -> list[str]:
         with Interrupted(embedded, after) as work:
-            found = await embedded.scheduler.answers.of_pod("default/web", Asked(), work)
+            found = await embedded.scheduler.answers.of_pod("default/web", AnswerOptions(), work)
         assert found is not None
         return [each.text for each in found.changes]
 
@@ -231,7 +231,7 @@ def test_when_time_runs_out_it_is_said() -> None:
 
     async def script(embedded: EmbeddedCluster) -> Any:
         with Late(embedded.scheduler.clock.perf) as work:
-            return await embedded.scheduler.answers.of_pod("default/web", Asked(), work)
+            return await embedded.scheduler.answers.of_pod("default/web", AnswerOptions(), work)
 
     found = with_scheduler([*THREE_NODES, OLD, WEB], script)
     assert (found.incomplete, list(found.changes)) == (True, [])

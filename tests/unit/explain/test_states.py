@@ -16,7 +16,7 @@ from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
 from koordsched.explain.rendering import text
 from koordsched.framework.waiting import WaitingPod
-from koordsched.scheduler.suggestions.answers import Asked
+from koordsched.scheduler.suggestions.answers import AnswerOptions
 from koordsched.serve.endpoints import Endpoints
 from koordsched.server.http import HttpRequest
 from koordsched.simulate.simulation import Simulation
@@ -62,7 +62,7 @@ async def doors(embedded: EmbeddedCluster, name: str = "web") -> Json:
     endpoints = Endpoints(embedded.scheduler)
     served = json.loads((await endpoints.answer(HttpRequest.of("GET", f"/apis/v1/explain/default/{name}"))).body)
     with Slices(embedded.scheduler.clock.perf) as work:
-        found = await embedded.scheduler.answers.of_pod(f"default/{name}", Asked(changes=False), work)
+        found = await embedded.scheduler.answers.of_pod(f"default/{name}", AnswerOptions(changes=False), work)
     assert found is not None
     out = io.StringIO()
     out.write(text(found, tried=False))
@@ -113,7 +113,7 @@ def test_a_pod_that_waits_on_permit_is_said_to_with_its_node_and_since_when() ->
         scheduler.cache.assume_pod(info.pod_info, "n1")
         scheduler._context.waiting_pods.add(WaitingPod(info.pod_info, "n1", {"Coscheduling": 600.0}, 1_700_000_000.0))
         with Slices(scheduler.clock.perf) as work:
-            return await scheduler.answers.of_pod("default/web", Asked(), work)
+            return await scheduler.answers.of_pod("default/web", AnswerOptions(), work)
 
     found = in_scheduler([node("n1"), pod("web", {"cpu": "9"})], script)
     assert (found.state, found.node) == ("pending", "n1")

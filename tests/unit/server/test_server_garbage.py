@@ -12,6 +12,7 @@ from support.builders import node, pod
 from support.virtual_loop import run_virtual
 
 from koordsched.api.core import Pod
+from koordsched.api.koordinator.devices import DeviceSpec
 from koordsched.api.meta import Api
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.sharing import SharedObjectMeta, SharedPodSpec
@@ -72,4 +73,4 @@ def subclasses(kind: type[Any]) -> list[type[Any]]:
 
 def test_no_struct_of_the_api_is_looked_at_by_the_collector() -> None:
     looked_at = [kind for kind in subclasses(Api) if kind.__flags__ & 1 << 14]  # CPython's Py_TPFLAGS_HAVE_GC
-    assert {kind for kind in looked_at if kind.__module__.startswith("koordsched.")} == {SharedPodSpec, SharedObjectMeta}
+    assert {kind for kind in looked_at if kind.__module__.startswith("koordsched.")} == {SharedPodSpec, SharedObjectMeta, DeviceSpec}

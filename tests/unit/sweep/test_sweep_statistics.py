@@ -11,12 +11,12 @@ from koordsched.framework.tooling import Figure
 from koordsched.simulate.command import SimulateOptions
 from koordsched.simulate.summary import render
 from koordsched.sweep.folder import PlannedRun, ResultFolder
-from koordsched.sweep.format import ConfigurationSource, InputSource
+from koordsched.sweep.format import ConfigurationSource, SweepInput
 from koordsched.sweep.results import sections_of, write_parquet
 from koordsched.sweep.run import RunRecord
 from koordsched.sweep.statistics import interval, statistics_of
 
-SOURCE = InputSource("trace", SimulateOptions(), ())
+SOURCE = SweepInput("trace", SimulateOptions(), ())
 
 
 def done(values: dict[str, list[float]], label: str = "bound") -> list[tuple[PlannedRun, RunRecord]]:

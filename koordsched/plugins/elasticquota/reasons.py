@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched._core.quota import OVER_LIMIT, OVER_MIN, QuotaPod, QuotaRequest
-from koordsched.api.koordinator.quota_definitions import amount_text, runtime_text
+from koordsched.api.koordinator.quota_definitions import FIXED_USED, amount_text, annotated_amounts, runtime_text
 from koordsched.framework.status import error, unschedulable
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def over_own_limit(counted: CountedPod, refusal: int, held: Mapping[str, int] | 
     """Refuse a pod whose own quota has no room; refusal: OVER_LIMIT or OVER_MIN. held: what pods of its group take before it."""
     quota, kernel = counted.quota, counted.quota.manager.kernel
     if refusal == OVER_MIN:
-        text, limit, used = OVER_MIN_TEXT, shown(quota.definition.min), quota.amounts("fixed_used")
+        text, limit, used = OVER_MIN_TEXT, shown(quota.definition.min), _used(quota, "fixed_used")
     else:
-        text, limit, used = OVER_LIMIT_TEXT, _limit(quota), quota.amounts("used")
+        text, limit, used = OVER_LIMIT_TEXT, _limit(quota), _used(quota, "used")
     entry = counted.entry
     if held:
         limited = quota.definition.max
@@ -60,7 +60,7 @@ def over_ancestors_limit(counted: CountedPod, ancestor: Quota) -> Status:
         OVER_ANCESTORS_LIMIT_TEXT.format(
             name=_dimensions(reversed(topology)),
             limit=_limit(ancestor),
-            used=shown(ancestor.amounts("used")),
+            used=shown(_used(ancestor, "used")),
             request=shown(counted.limited_requests()),
             over=_dimensions(over),
         )
@@ -82,6 +82,17 @@ def no_ancestor(name: str, below: Iterable[str]) -> Status:
 def shown(amounts: Mapping[str, int], text_of: Callable[[str, int], str] = amount_text) -> str:
     """Write amounts as the reference does in its messages."""
     return ",".join(sorted(f"{name}:{text_of(name, amount)}" for name, amount in amounts.items())) or EMPTY
+
+
+def _used(quota: Quota, column: str) -> Mapping[str, int]:
+    """Return what is used, with 0 of what was used once, as the object of the quota says: the reference goes on naming it."""
+    amounts, obj = quota.amounts(column), quota.obj
+    if obj is None:
+        return amounts
+    named: Iterable[str] = obj.status.used
+    if column == "fixed_used":
+        named = annotated_amounts(obj.metadata.annotations, FIXED_USED, []) or ()
+    return {**dict.fromkeys(named, 0), **amounts}
 
 
 def _limit(quota: Quota) -> str:

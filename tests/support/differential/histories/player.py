@@ -19,6 +19,8 @@ LEAST_SECONDS, QUIET_SECONDS, MOST_SECONDS = 3.0, 2.5, 20.0
 POLL_SECONDS = 0.4
 LINK = "scheduling.koordinator.sh/reservation-allocated"
 NO_PREEMPTION = re.compile(r" preemption: pod \"[^\"]*\" not found$")
+NO_VICTIMS = re.compile(r"(?:, )?1 No victims found on node \S+ for preemptor pod [^,. ]+")
+IN_QUOTA = "No victims found in the quota of the preemptor pod"
 QUOTA = "quota.scheduling.koordinator.sh/"
 QUOTA_ANNOTATIONS = ("request", "child-request", "non-preemptible-request", "non-preemptible-used")
 """But for the runtime, which the reference writes when it happens to refresh it (elasticquota.md DEV-1)."""
@@ -87,7 +89,7 @@ def of_pod(body: Json) -> Json:
     refused = conditions.get("PodScheduled", {})
     seen: Json = {"node": body["spec"].get("nodeName", "")}
     if not seen["node"]:
-        seen |= {"reason": refused.get("reason", ""), "message": refused.get("message", "")}
+        seen |= {"reason": refused.get("reason", ""), "message": comparable(refused.get("message", ""))}
     link = body["metadata"].get("annotations", {}).get(LINK)
     if link:
         seen["reservation"] = json.loads(link).get("name")
@@ -96,8 +98,18 @@ def of_pod(body: Json) -> Json:
     return seen
 
 
+def comparable(message: str) -> str:
+    """Return the message with one text for nodes without victims in a quota, where the reference names node and pod (differences.md)."""
+    found = NO_VICTIMS.search(message)
+    if found is None:
+        return message
+    rest, at = NO_VICTIMS.sub("", message), found.start()
+    lead = ", " if found[0].startswith(", ") else ""
+    return f"{rest[:at]}{lead}{len(NO_VICTIMS.findall(message))} {IN_QUOTA}{rest[at:]}"
+
+
 def of_reservation(body: Json) -> Json:
-    """Return what is said of it. The reference cannot preempt for a Reservation, and says so with a random uid (differences.md)."""
+    """Return what is said of it, but for what ours says of one that is well, and the reference's noise of preemption (differences.md)."""
     status: Any = body.get("status", {})
     return {
         "phase": status.get("phase", ""),

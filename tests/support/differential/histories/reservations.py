@@ -131,7 +131,8 @@ class LifeOfReservations:
         requests: Json = {"cpu": random.choice(PODS_CPU)}
         if random.random() < 0.5:
             requests["memory"] = random.choice(MEMORY)
-        app, annotations, labels = random.choice(APPS), {}, {}
+        app, annotations = random.choice(APPS), {}
+        labels = {API + "disable-preemptible": "true"}  # the reference evicts for Reservations, ours does not (differences.md)
         if app:
             labels["app"] = f"{self._name}-{app}"
         if random.random() < 0.4:

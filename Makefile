@@ -33,7 +33,7 @@ endef
 LOCK = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up reservation-events serving-load churn soak mutate differential fuzz controlplane browser clean
+.PHONY: help demo test checked sanitize wheel lint format lock bench side-by-side start-up reservation-events serving-load churn soak mutate differential histories fuzz controlplane browser clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -107,6 +107,9 @@ mutate: .venv/.ready ## change the sources in small ways and count what no test 
 
 differential: .venv/.ready ## Koordinator's own scheduler (in the folder KOORDINATOR_ASSETS) and ours decide about random pods (ARGS="--trials 40 --seed 1")
 	PYTHONPATH=tests .venv/bin/python -m support.differential.koordinator $(ARGS)
+
+histories: .venv/.ready ## ... live through random histories of Reservations, quotas or gangs, and what differs is printed (ARGS="--area quotas --seed 2")
+	PYTHONPATH=tests .venv/bin/python -m support.differential.histories $(ARGS)
 
 ROUNDS = 5
 fuzz: .venv/.ready ## property tests with free seeds, round after round (ROUNDS=20 ARGS=tests/property/test_cache.py)

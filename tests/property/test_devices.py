@@ -359,9 +359,22 @@ HOLDS_UNLISTED = DeviceModel(
 )
 ONE_GPU = Demand({GPU: TypeDemand({CORE: 100, RATIO: 100}, 1)})
 
+# Of three NICs the first, on the switch of the FPGA, is broken; the second one, there too, comes before the third one elsewhere.
+NEAR_AND_FAR = DeviceModel(
+    NodeDevices(
+        {
+            RDMA: [DeviceFacts(minor, minor > 0, {OWN[RDMA]: 100}, 0, "p1" if minor == 2 else "p0", {}, ()) for minor in range(3)],
+            FPGA: [DeviceFacts(1, True, {OWN[FPGA]: 100}, 0, "p0", {}, ())],
+        }
+    ),
+    NodeAccelerators("", "", ""),
+)
+NIC_NEAR_FPGA = Demand({RDMA: TypeDemand({OWN[RDMA]: 100}, 1), FPGA: TypeDemand({OWN[FPGA]: 100}, 1)}, joint=(FPGA, RDMA))
+
 
 @given(nodes(), st.lists(held_entries, max_size=3), demands(), scorings, adjustments())
 @example(HOLDS_UNLISTED, [[HeldDevice(GPU, 5, {MEMORY: 1})]], ONE_GPU, Weights({RATIO: 1}), Adjusted())
+@example(NEAR_AND_FAR, [], NIC_NEAR_FPGA, Weights({RATIO: 1}), Adjusted())
 @settings(max_examples=120, deadline=None)
 def test_reusable_and_required_amounts_count_as_the_model_counts_them(
     node: DeviceModel, held: list[list[HeldDevice]], demand: Demand, weights: Weights, adjusted: Adjusted

@@ -315,7 +315,7 @@ class Choice(NamedTuple):
                 pcie = device.pcie if device is not None and device.numa is not None else None
                 if pcie is not None and pcie in wanted:
                     ranks[minor] = rounds[pcie] = rounds.get(pcie, 0) + 1
-            order.sort(key=lambda minor: ranks.get(minor, len(order) + 1))
+            order = sorted(order, key=lambda minor: ranks.get(minor, len(ranks) + 1))  # list.sort would show its key an empty list
         found: list[Allocated] = []
         for minor in order:
             if len(found) == max(desired, len(wanted), 1):

@@ -48,7 +48,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return await self.engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return self.engine.refused_by_admission(pod, diagnosis) is None and self.engine.may_help(pod, diagnosis)
+        return self.engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         return self.engine.refused_by_admission(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)

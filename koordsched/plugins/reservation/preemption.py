@@ -58,7 +58,7 @@ class ReservationPreemption:
         return await self._engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return self._engine.refused_by_admission(pod, diagnosis) is None and self._engine.may_help(pod, diagnosis)
+        return self._engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         return self._engine.refused_by_admission(pod, diagnosis) or self._engine.expected_refusal(pod, diagnosis)

@@ -42,6 +42,14 @@ NO_SIMULATION = error("the diagnosis does not say how to simulate evictions")
 CLEAR_NOMINATION = PostFilterResult("")
 
 
+def is_refused_by_admission(diagnosis: Diagnosis) -> bool:
+    """Answer whether admission refused the pod, by a plugin that does not let the others preempt for it.
+
+    Evictions then help only by the rules of the plugin that refused; the others ask this first, at every event, because it builds no text.
+    """
+    return bool(diagnosis.admission_plugin) and not diagnosis.others_may_preempt
+
+
 class PreemptionEngine:
     """Preempts for one pod, or one job, after the other, by the rules of one plugin. To be made with the plugin."""
 
@@ -71,7 +79,7 @@ class PreemptionEngine:
         The reference evicts them all the same where the refusal is Unschedulable (elasticquota.md DEV-4), and so does a plugin that says
         so; the words are those of the reference where there are none.
         """
-        if not _is_refused_by_admission(diagnosis):
+        if not is_refused_by_admission(diagnosis):
             return None
         return self.not_helpful(pod, diagnosis) if self._victims.any_below(pod.priority) else self.no_victims(pod, diagnosis)
 
@@ -86,8 +94,6 @@ class PreemptionEngine:
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
         """Answer whether there could be a candidate; in doubt yes. Asked at every event about every shape that waits."""
-        if _is_refused_by_admission(diagnosis):
-            return False
         if diagnosis.simulation is None or not self._victims.any_below(pod.priority) or self._eligible(pod) is not None:
             return False
         return self.finder.may_exist(Preemptor(pod, diagnosis, diagnosis.simulation))
@@ -298,8 +304,3 @@ class PreemptionEngine:
     @cached_property
     def finder(self) -> CandidateFinder:
         return CandidateFinder(self._handle.cache, self._handle.nominator, self._victims, self._indexes.budgets, self._rules)
-
-
-def _is_refused_by_admission(diagnosis: Diagnosis) -> bool:
-    """Answer whether admission refused the pod in a way that evictions must not try to mend."""
-    return bool(diagnosis.admission_plugin) and not diagnosis.others_may_preempt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.framework.interface import PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
-from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.engine import PreemptionEngine, is_refused_by_admission
 from koordsched.framework.preemption.rules import PreemptionRules
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return await self.engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return self.engine.may_help(pod, diagnosis)
+        return not is_refused_by_admission(diagnosis) and self.engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         return self.engine.refused_by_admission(pod, diagnosis) or self.engine.expected_refusal(pod, diagnosis)

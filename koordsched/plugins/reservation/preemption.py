@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import RESERVATION
-from koordsched.framework.preemption.engine import PreemptionEngine
+from koordsched.framework.preemption.engine import PreemptionEngine, is_refused_by_admission
 from koordsched.framework.preemption.rules import TERMINATING, PreemptionRules, VictimRule, policy_allows
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ReservationPreemption:
         return await self._engine.preempt(pod, diagnosis, max(wanted, self._args.min_candidate_nodes_absolute))
 
     def may_help(self, pod: PodInfo, diagnosis: Diagnosis) -> bool:
-        return self._engine.may_help(pod, diagnosis)
+        return not is_refused_by_admission(diagnosis) and self._engine.may_help(pod, diagnosis)
 
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         return self._engine.refused_by_admission(pod, diagnosis) or self._engine.expected_refusal(pod, diagnosis)

@@ -61,6 +61,10 @@ class DryRun:
     def slots(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return how many such requests each row would have room for without its possible victims, beside the nominated pods that count."""
 
+    def codes_beside(self, rows: NDArray[np.int32], placed: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return filter_fit's code of one more such request on each row without its possible victims, beside placed[i] of them and the
+        nominated pods that count; 0: it fits. ValueError when the lengths differ, IndexError for a row that the table does not have."""
+
     def costs(
         self, rows: NDArray[np.int32], held: NDArray[np.int64], unit: NDArray[np.int64], most: int, none_allowed: bool = False
     ) -> NDArray[np.int64]:

@@ -450,6 +450,22 @@ cdef class DryRun:
             slots[i] = fewest
         return answer
 
+    def codes_beside(self, const int32_t[::1] rows, const int32_t[::1] placed):
+        """Return filter_fit's code of one more such request on each row, beside placed[i] of them and without its possible victims."""
+        cdef Py_ssize_t i, j
+        if placed.shape[0] != rows.shape[0]:
+            raise ValueError(f"{placed.shape[0]} numbers for {rows.shape[0]} rows")
+        answer = np.empty(rows.shape[0], np.int32)
+        cdef int32_t[::1] view = answer
+        self._prepare()
+        for i in range(rows.shape[0]):
+            self.index.table.check_row(rows[i])
+            self._evict_all(rows[i])
+            for j in range(self.width):
+                self.free[j] -= placed[i] * self.needed[j]
+            view[i] = self._shortage()
+        return answer
+
     def costs(
         self, const int32_t[::1] rows, const int64_t[:, ::1] held, const int64_t[::1] unit, Py_ssize_t most, bint none_allowed=False
     ):

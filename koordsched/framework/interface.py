@@ -628,7 +628,7 @@ class GroupTurnPlugin(Plugin):
         """
 
     def group_refused(self, pod: PodInfo, refusal: GroupRefusal) -> str:
-        """Take note that the group of the popped pod was refused, and return the text of its members' conditions."""
+        """Take note that the group of the popped pod was refused, and return why, for the members that lack nothing."""
         member = f'due to member pod "{refusal.member}" ' if refusal.member else ""
         return f'gang "{refusal.gang}" is rejected {member}with reason "{refusal.message}", {refusal.placed} placed before'
 
@@ -664,6 +664,10 @@ class GroupTurnPlugin(Plugin):
         The plugin nominates them but for `pod`, of which the nomination is returned, as by PostFilter. None as the status: success.
         """
         return None, Status(Code.UNSCHEDULABLE)
+
+    def group_post_filtered(self, pod: PodInfo, message: str) -> str:
+        """Return what the other members say of the attempt of `group_post_filter` for this pod, which ended with that message."""
+        return f"preemption already attempted by {pod.key} with message {message}"
 
 
 class BindPlugin(Plugin):

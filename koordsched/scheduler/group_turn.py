@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -38,6 +39,7 @@ from koordsched.scheduler.explanations.attempts import GroupDiagnosis
 from koordsched.scheduler.extenders.asking import ExtenderQuestion
 from koordsched.scheduler.failure import UNSCHEDULABLE, Failure, bound_to
 from koordsched.scheduler.group_demand import GroupDemand
+from koordsched.scheduler.group_messages import GroupMessages
 from koordsched.scheduler.group_packing import GroupPacking
 from koordsched.scheduler.origins import PodStatusUpdate
 from koordsched.scheduler.planned_group import FailedPlan, PlannedGroup, PlanState
@@ -112,24 +114,23 @@ class GroupTurns:
             return turn.commit()
         taken = self._begin_diagnosis(turn, refusal, plugin, gangs) if self.diagnoses.is_on else None
         try:
-            message = plugin.group_refused(first.pod, refusal)
-            result, text = await self._post_filter(turn, refusal, plugin, gangs)
+            cause = plugin.group_refused(first.pod, refusal)
+            result, preemption = await self._post_filter(turn, refusal, plugin, gangs)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
-        status = Status(turn.code, (message,), plugin.name)
-        own, others = refusal.message, message
-        if text:
-            own = f"{own} {text}"
-            others = f"{others} preemption already attempted by {refusal.member} with message {text}"
+        status = Status(turn.code, (cause,), plugin.name)
+        members = [pod for gang in gangs for key in gang.members if (pod := turn.pending(key)) is not None]
+        placed = turn.keys_left or {pod.key for pod in islice((pod for pod in members if pod.key != refusal.member), refusal.placed)}
+        messages = GroupMessages(refusal, placed, self.context.cache.table.live_count, cause, preemption)
         if taken is not None and status.rejected:
-            members = [pod for gang in gangs for key in gang.members if (pod := turn.pending(key)) is not None]
-            self.diagnoses.end_group(taken, members, others, text)
+            own, others = preemption
+            self.diagnoses.end_group(taken, members, f"{cause} {others}" if others else cause, own)
         popped_failed = refusal.member == first.info.key
         failure = Failure(
             first.info,
             first.profile,
-            own if popped_failed else others,
+            messages.of(first.info.key) if status.rejected or popped_failed else cause,
             status=status,
             nominate=result if popped_failed else None,
             started=first.started,
@@ -137,7 +138,7 @@ class GroupTurns:
         )
         self._failures.handle(failure)
         if status.rejected:
-            self._write_conditions(first, gangs, msgspec.structs.replace(refusal, message=own), others)
+            self._write_conditions(first, members, messages)
         return True
 
     async def _place(
@@ -181,13 +182,16 @@ class GroupTurns:
 
     async def _post_filter(
         self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
-    ) -> tuple[PostFilterResult | None, str]:
-        """Let the plugin make room for all pending members; return the nomination of the member that failed, and what is to be reported."""
+    ) -> tuple[PostFilterResult | None, tuple[str, str]]:
+        """Let the plugin make room for all pending members; return the nomination of the member that failed, and the texts about it.
+
+        The texts are the one of the member that failed and that of the others.
+        """
         failed, queue, first = turn.failed, self.context.queue, turn.first
         if refusal.diagnosis is not None:
             failed = FailedSearch(first, refusal.diagnosis)
         if failed is None or turn.code is Code.ERROR or not refusal.plugins:
-            return None, ""
+            return None, ("", "")
         members: list[PodInfo] = []
 
         def pending() -> Sequence[PodInfo]:
@@ -204,7 +208,8 @@ class GroupTurns:
             queue.nominate(trigger, result.nominated_node_name)
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
-        return result, f"preempt success, alreadyWaitingForBound: {refusal.placed}/{len(members)}" if status is None else status.message
+        text = f"preempt success, alreadyWaitingForBound: {refusal.placed}/{len(members)}" if status is None else status.message
+        return result, ("" if status is None else text, plugin.group_post_filtered(trigger, text) if text else "")
 
     def _begin_diagnosis(
         self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
@@ -220,19 +225,13 @@ class GroupTurns:
                 slots = dict(zip(names, counted.slots.tolist(), strict=True))
         return GroupDiagnosis(plugin.question_of(first), refusal, refusal.diagnosis or diagnosis, slots=slots, cache=cache)
 
-    def _write_conditions(self, first: Attempt, gangs: Sequence[GangTurn], refusal: GroupRefusal, message: str) -> None:
-        """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone.
-
-        The member that could not be placed says what it lacks itself, the others that it was this one.
-        """
-        queue, others = self.context.queue, PodStatusUpdate(UNSCHEDULABLE, message)
-        for gang in gangs:
-            for key in gang.members:
-                info, stored = queue.get(key), self.pods.at(key)
-                if info is not None and info is not first.info and stored is not None and stored.metadata.uid == info.uid:
-                    update = PodStatusUpdate(UNSCHEDULABLE, refusal.message) if key == refusal.member else others
-                    info.last_message = update.message
-                    self.context.status_writer.update(stored, update)
+    def _write_conditions(self, first: Attempt, members: Sequence[PodInfo], messages: GroupMessages) -> None:
+        """Let the members that stayed in the queue say why they are pending, for autoscalers; the event is that of the popped pod alone."""
+        for pod in members:
+            info, stored = self.context.queue.get(pod.key), self.pods.at(pod.key)
+            if info is not None and info is not first.info and stored is not None and stored.metadata.uid == info.uid:
+                info.last_message = messages.of(pod.key)
+                self.context.status_writer.update(stored, PodStatusUpdate(UNSCHEDULABLE, info.last_message))
 
 
 class FailedSearch(NamedTuple):
@@ -261,7 +260,8 @@ class GroupTurn:
         self.code = Code.UNSCHEDULABLE  # of the refusal
         self.failed: FailedSearch | None = None  # the last one
         self.refused_by_node: Status | None = None  # why the planned node of the last member refused it
-        self.nodes_left: list[str] = []  # where members were placed that were taken back last
+        self.keys_left: frozenset[str] = frozenset()  # members that were placed and taken back last
+        self.nodes_left: list[str] = []  # where they were
         self._planned_from = 0.0  # Clock.perf: since when the plan is made that the next member is placed by; 0: no new one is
 
     async def place_as_planned(self, plugin: GroupPlanPlugin, gangs: Sequence[GangTurn], before: object | None) -> GroupRefusal | None:
@@ -492,6 +492,7 @@ class GroupTurn:
         """Take back all members that were placed, the last first, and return them. The turn goes on."""
         placed = self._placed[::-1]
         self._placed.clear()
+        self.keys_left = frozenset(attempt.info.key for attempt in placed)
         if self._diagnoses.is_on:
             self.nodes_left = [attempt.node for attempt in placed]
         for attempt in placed:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,7 +29,7 @@ from koordsched.framework.preemption.estimate import Preemptor, resolvable_nodes
 from koordsched.framework.preemption.job_by_amounts import EXACT_PODS, AmountsClass, JobRoom, RoomByAmounts, importance
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals
 from koordsched.framework.slots import pod_class
-from koordsched.framework.status import Status, unschedulable
+from koordsched.framework.status import Code, Status, unschedulable
 from koordsched.log import get_logger
 from koordsched.queue.nominator import takes_only_amounts
 
@@ -79,6 +80,7 @@ class _Class:
         self.slots: Mapping[int, int] | None = None  # how many of them each row takes, where nothing else decides; None: other things may
         self.rows: list[int] = []  # that are tried now
         self.next = 0  # index of the row to begin with
+        self.refused: dict[int, Status] = {}  # by row, what filters said of the last of the pods that was asked about there
 
     def of(self, pod: PodInfo) -> Preemptor:
         return self.preemptor._replace(pod=pod)
@@ -94,6 +96,11 @@ class _Class:
         places = None if region is None else np.sort(self._place[region.rows])
         self.rows = (self._sorted if places is None else self._sorted[places[places >= 0]]).tolist()
         self.next = 0
+
+    def begin(self, region: Region | None) -> None:
+        """Let nothing be known of pods in a region tried before, and let only the rows of this one be tried."""
+        self.refused = {}
+        self.try_in(region)
 
     @property
     def room(self) -> int:
@@ -122,7 +129,7 @@ class JobSearch:
         self._local = True  # whether what filters say of a node is the same whatever happens on other nodes
         self._places: dict[int, _Place] = {}  # by row
         self._placed: list[tuple[int, ExitStack]] = []  # for each pod that has a place, in their order, its row and what takes it back
-        self._refused: dict[int, Status] = {}  # by row, of the pod at hand
+        self._failing: _Class | None = None  # the class that there was no room for last
         self._asked = 0  # nodes
 
     def room(self) -> JobRoom | Status:
@@ -155,10 +162,11 @@ class JobSearch:
         self, region: Region | None, classes: Mapping[Hashable, _Class], to_release: Mapping[str, int]
     ) -> tuple[int, JobRoom | Status]:
         """Return for how many pods room can be made in the region, and a place for every pod or the refusal. PluginError."""
-        self._refused = {}
+        self._failing = None
         for made in classes.values():
-            made.try_in(region)
+            made.begin(region)
             if made.room < len(made.pods):
+                self._failing = made
                 return made.room, self._refusal(made.room)
         try:
             count = self._fill(region, classes, len(self._job.pods))
@@ -231,7 +239,7 @@ class JobSearch:
 
     def _place(self, pods: _Class, pod: PodInfo) -> bool:
         """Place the pod on the first row that takes it."""
-        self._refused = {}
+        self._failing = pods
         for _ in range(len(pods.rows)):
             if pods.next == len(pods.rows):
                 if pods.slots is not None:
@@ -256,12 +264,13 @@ class JobSearch:
                 self._asked += 1
                 refusal = refusal_with_nominated(pods.of(pod), place.node, self._handle.nominator.ahead(pod, place.node.name))
                 if refusal is not None:
-                    self._refused[row] = refusal
+                    pods.refused[row] = refusal
                     return False
             tried.enter_context(cache.simulate(place.node, add=[pod]))
             self._placed.append((row, tried.pop_all()))
         self._places[row] = place
         place.members.append((pods, pod))
+        pods.refused.pop(row, None)
         return True
 
     def _take_back(self, count: int) -> None:
@@ -329,13 +338,45 @@ class JobSearch:
     # Refusing
 
     def _refusal(self, count: int, everywhere: Status | None = None) -> Status:
-        """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes."""
-        diagnosis = self._job.diagnosis
-        reasons = Counter(self._refused.values()) if everywhere is None else Counter({everywhere: resolvable_nodes(diagnosis)})
-        record = diagnosis.preemption
-        if record is not None:
-            record.placed = count
-            refused = RowRefusals.of(self._refused).groups()
-            record.failed_nodes = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in refused]
+        """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes.
+
+        The text is the reference's, which has another one for regions: there the number of pods says more than the nodes.
+        """
+        job, refused = self._job, [] if everywhere is not None else self._refusals()
+        diagnosis, reasons = job.diagnosis, Counter({status: len(rows) for status, rows in refused})
+        if everywhere is not None:
+            reasons[everywhere] = resolvable_nodes(diagnosis)
+        if diagnosis.preemption is not None:
+            diagnosis.preemption.placed = count
+            diagnosis.preemption.failed_nodes = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in refused]
         refusal = refusal_of(diagnosis.total_nodes, reasons, self._finder.rules)
-        return unschedulable(f"room can be made for {count} of {len(self._job.pods)} pods: {refusal.message}")
+        if job.regions is None:
+            return refusal
+        return unschedulable(f"room can be made for {count} of {len(job.pods)} pods: {refusal.message}")
+
+    def _refusals(self) -> list[tuple[Status, Rows]]:
+        """Return why each node takes no other pod of the class that there was no room for, without its possible victims."""
+        failing = self._failing
+        if failing is None:
+            return []
+        found = RowRefusals.of(failing.refused)
+        if self._job.regions is not None:
+            return found.groups()
+        rest = np.setdiff1d(failing.possible, found.rows).astype(np.int32)
+        if failing.fit is not None and len(rest):
+            found = found.joined(self._short_of_amounts(failing, failing.fit, rest))
+        by_status = [found]
+        known = np.concatenate((failing.possible, found.rows))
+        for status, rows in self._job.diagnosis.rows_by_status():  # evictions change nothing there
+            others = np.setdiff1d(rows, known).astype(np.int32) if status.code is Code.UNSCHEDULABLE else NO_ROWS
+            if len(others):
+                by_status.append(RowRefusals.of(dict.fromkeys(others.tolist(), status)))
+        return [group for refusals in by_status for group in refusals.groups()]
+
+    def _short_of_amounts(self, failing: _Class, fit: FitFilter, rows: Rows) -> RowRefusals:
+        """Return what rows that were not asked are short of: those that have no room, and those that slots say are full."""
+        pod, simulation = failing.preemptor.pod, failing.preemptor.simulation
+        slots = failing.slots or {}
+        placed = np.array([slots.get(row, 0) for row in rows.tolist()], np.int32)
+        codes = self._finder.dry_run(self._weakest, fit.request).codes_beside(rows, placed)
+        return RowRefusals.of_codes(rows[codes > 0], codes[codes > 0], partial(simulation.explain, fit.f, pod))

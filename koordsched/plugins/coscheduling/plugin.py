@@ -41,7 +41,7 @@ from koordsched.plugins.coscheduling.endpoint import GangView
 from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of, wants_otherwise
 from koordsched.plugins.coscheduling.gated import GatedConditions
 from koordsched.plugins.coscheduling.preemption import PreemptionDurations, preemption_rules
-from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, group_rejected, represented, unreserved
+from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, already_attempted, group_rejected, represented, unreserved
 from koordsched.plugins.coscheduling.topology_attraction import selector_of
 from koordsched.plugins.coscheduling.topology_aware import TopologyAware
 from koordsched.queue.events import ActionType, ClusterEvent, EventHint, EventResource, QueueingHint
@@ -219,6 +219,9 @@ class Coscheduling(
             return None, refusal
         pods = members()
         return await self._timed(pod, self._engine.preempt_for_job(Job(pod, diagnosis, pods, self.regions_for(pod, pods))))
+
+    def group_post_filtered(self, pod: PodInfo, message: str) -> str:
+        return already_attempted(pod.key, message)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status | None]:
         """Preempt for a pod that goes alone, where that is enabled; else leave it to the plugins behind this one."""

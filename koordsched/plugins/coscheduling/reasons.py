@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 ALL_ATTEMPTED = "all pending pods is already been attempted"
 GANG_NOT_FOUND = "Gang not found"
+PREEMPTION = "preemption: "
 NO_TOPOLOGY = "no cluster network topology"
 
 
@@ -39,6 +40,11 @@ def represented(representative: str, group: str) -> str:
 def group_rejected(group: str, member: str, reason: str, waiting: int) -> str:
     cause = f'member Pod "{member}" is unschedulable with reason "{reason}"' if member else ALL_ATTEMPTED
     return f'GangGroup "{group}" gets rejected due to {cause}, alreadyWaitForBound: {waiting}'
+
+
+def already_attempted(member: str, message: str) -> str:
+    """Return what members say that were not tried after preemption for this one. message: what it says itself."""
+    return f"{PREEMPTION}preemption already attempted by {member} with message {message.removeprefix(PREEMPTION)}"
 
 
 def unreserved(gang: str, pod_name: str) -> str:

@@ -264,6 +264,21 @@ def test_slots_count_the_room_without_possible_victims_beside_nominated_pods() -
     assert cluster.dry_run(9, 400).slots(rows(1)).tolist() == [6]
 
 
+def test_codes_beside_placed_requests_say_what_one_more_would_lack() -> None:
+    cluster = Rows(3)
+    cluster.add(0, "high", 9, 1000)
+    cluster.add(0, "low", 1, 3000)
+    cluster.nominated.add(1, "nominated", 9, cluster.request(1500))
+    found = cluster.dry_run(9, 1000)
+    assert found.codes_beside(rows(0, 1, 2), rows(2, 1, 3)).tolist() == [0, 0, 0]
+    assert found.codes_beside(rows(0, 1, 2), rows(3, 2, 4)).tolist() == [2, 2, 2]
+    assert cluster.dry_run(9, 1).codes_beside(rows(0, 2), rows(9, 10)).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="2 numbers for 1 rows"):
+        found.codes_beside(rows(0), rows(0, 0))
+    with pytest.raises(IndexError):
+        found.codes_beside(rows(64), rows(0))
+
+
 def test_ranks_are_what_the_best_row_is_chosen_by() -> None:
     cluster = Rows(3)
     cluster.index.set_budgets([0], [(), (0,)])

@@ -160,10 +160,29 @@ async def test_without_room_for_all_nothing_is_evicted_and_nominations_are_withd
     result, status = await cluster.attempt(pods)
     assert result == PostFilterResult("")
     assert status is not None
-    assert status.message.startswith("preemption: room can be made for 2 of 3 pods: 0/3 nodes are available: ")
+    assert status.message == "preemption: 0/3 nodes are available: 3 Insufficient cpu."
     assert cluster.nominations(pods) == ["", "", ""]
     assert cluster.world.said == ["attempted", "withdraw default/job-1"]
     assert cluster.world.spawned == []
+
+
+async def test_each_node_says_why_it_takes_no_other_pod_of_a_job_whatever_it_is_short_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n2 is short of cores once a pod of the job is there, n3 has no pod that may go, n4 takes one pod, n5 refuses for good."""
+    cluster = Cluster(monkeypatch, others={"n2": 5, "n3": 9, "n4": 5})
+    cluster.world.cache.set_node(node("n4").cpu("16").pods(1).build())
+    cluster.world.cache.set_node(node("n5").cpu("16").taint("a", "NoSchedule").build())
+    pods = cluster.waiting(*members(4))
+    _, status = await cluster.attempt(pods)
+    assert status is not None
+    assert status.message == "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, 1 Too many pods, 3 Insufficient cpu."
+
+
+async def test_a_job_of_several_classes_says_what_nodes_lack_for_the_one_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, others={"n2": 5})
+    small, large = members(1, cpu="1"), [pod("large").cpu("4").priority(9), pod("larger").cpu("4").priority(9)]
+    _, status = await cluster.attempt(cluster.waiting(*large, *small))
+    assert status is not None
+    assert status.message == "preemption: 0/2 nodes are available: 2 Insufficient cpu."
 
 
 async def test_no_pod_gives_way_to_a_job_that_has_a_pod_of_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +311,7 @@ async def test_without_any_pod_of_lower_priority_no_node_is_looked_at(monkeypatc
     result, status = await cluster.attempt(cluster.waiting(*members(2, priority=0)))
     assert result == PostFilterResult("")
     assert status is not None
-    assert status.message == f"preemption: room can be made for 0 of 2 pods: 0/2 nodes are available: 2 {NO_VICTIMS.message}."
+    assert status.message == f"preemption: 0/2 nodes are available: 2 {NO_VICTIMS.message}."
 
 
 @pytest.mark.parametrize(("where", "said"), [("", 1), ("n1", 0)])
@@ -375,7 +394,7 @@ async def test_where_victims_release_too_little_the_refusal_gives_the_reason_of_
     result, status = await cluster.attempt(cluster.waiting(*members(2)))
     assert result == PostFilterResult("")
     assert status is not None
-    assert status.message == f"preemption: room can be made for 2 of 2 pods: 0/2 nodes are available: 2 {OVER_LIMIT.message}."
+    assert status.message == f"preemption: 0/2 nodes are available: 2 {OVER_LIMIT.message}."
     assert cluster.world.spawned == []
 
 
@@ -412,7 +431,7 @@ async def test_filters_that_say_at_the_end_otherwise_than_before_are_logged_and_
     ]
     assert result == PostFilterResult("")
     assert status is not None
-    assert status.message.startswith("preemption: room can be made for 0 of 1 pods: 0/1 nodes are available: ")
+    assert status.message == "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert cluster.world.spawned == []
     assert {each.key for each in cluster.world.cache.nodes_by_name["n1"].pods.values()} == {"default/low", "default/mid"}
 
@@ -473,5 +492,5 @@ async def test_the_refusal_says_for_how_many_pods_there_is_room_where_they_are_p
     assert result == PostFilterResult("")
     assert status is not None
     reason = "2 node(s) didn't have free ports for the requested pod ports"
-    assert status.message == f"preemption: room can be made for 2 of 3 pods: 0/2 nodes are available: {reason}."
+    assert status.message == f"preemption: 0/2 nodes are available: {reason}."
     assert cluster.world.spawned == []

@@ -92,7 +92,9 @@ async def test_a_failed_gang_of_5000_costs_one_requeue_one_event_and_one_conditi
         assert counts["turns"] == 1
         assert max(count for name, count in counts.items() if name.startswith("patches of")) == 1
         assert condition(world, "g-4999")[1] == "0/50 nodes are available: 50 Insufficient cpu."
-        assert condition(world, "g-0000")[1].startswith('GangGroup "default/g" gets rejected due to member Pod "default/g-4999"')
+        assert condition(world, "g-0000")[1].startswith(
+            '0/1 nodes are available: 1 GangGroup "default/g" gets rejected due to member Pod "default/g-4999"'
+        )
         events = [raw for raw in world.cluster.raws(EVENT) if raw["reason"] == "FailedScheduling"]
         assert len(events) == 1
         before = counts["patches"]

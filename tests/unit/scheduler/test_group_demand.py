@@ -61,8 +61,10 @@ async def test_a_gang_for_which_there_are_too_few_slots_is_refused_without_placi
         await world.settle()
         assert assumed == []
         assert condition(world, "p07") == ("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
-        text = 'GangGroup "default/g" gets rejected due to member Pod "default/p07" is unschedulable with reason '
-        assert condition(world, "p00")[1] == f'{text}"0/3 nodes are available: 3 Insufficient cpu.", alreadyWaitForBound: 7'
+        text = (
+            '0/1 nodes are available: 1 GangGroup "default/g" gets rejected due to member Pod "default/p07" is unschedulable with reason '
+        )
+        assert condition(world, "p00")[1] == f'{text}"0/3 nodes are available: 3 Insufficient cpu.", alreadyWaitForBound: 7.'
         await world.create(NODE, node_manifest("n4", "3"))
         await world.sleep(15)
         assert all(nodes_of_pods(world).values())

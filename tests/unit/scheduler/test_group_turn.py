@@ -24,7 +24,9 @@ from koordsched.framework.status import error, unschedulable
 from koordsched.scheduler.extenders.transport import Reply, TransportSettings
 
 Make = Callable[..., AbstractAsyncContextManager[EmbeddedCluster]]
-REFUSED = 'gang "g" is rejected due to member pod "default/{}" with reason "0/1 nodes are available: 1 Insufficient cpu.", {} placed before'
+CAUSE = 'gang "g" is rejected due to member pod "default/{}" with reason "0/1 nodes are available: 1 Insufficient cpu.", {} placed before'
+REFUSED = f"0/1 nodes are available: 1 {CAUSE}."
+"""What members say that had a node."""
 UNSCHEDULABLE = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"}'
 
 
@@ -161,7 +163,9 @@ async def test_too_few_members_are_not_tried(gangs: Make) -> None:
     async with gangs() as world:
         await begin(world, member("a"), member("b", schedulingGates=[{"name": "wait"}]), member("c"))
         assert nodes_of_pods(world) == {"a": "", "b": "", "c": ""}
-        assert condition(world, "a")[1] == 'gang "g" is rejected with reason "too few members can be tried", 2 placed before'
+        assert condition(world, "a")[1] == (
+            '0/1 nodes are available: 1 gang "g" is rejected with reason "too few members can be tried", 2 placed before.'
+        )
 
 
 async def test_reserve_is_undone_for_every_member_in_reverse_order(gangs: Make) -> None:

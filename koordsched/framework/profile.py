@@ -302,6 +302,19 @@ class Profile:
                 break
         return f"{diagnosis.message} {', '.join(reasons)}" if plugins else diagnosis.message
 
+    def post_filter_text(self, pod: PodInfo, diagnosis: Diagnosis, attempted: Mapping[str, str]) -> str:
+        """Return what PostFilter says of a pod for which only some plugins have tried to make room.
+
+        attempted: what these answered, by name. Of the others it is what they would answer where that is known without an attempt.
+        """
+        reasons: list[str] = []
+        for plugin in self.post_filter:
+            if plugin.name in attempted:
+                reasons.append(attempted[plugin.name])
+            elif (status := plugin.expected_refusal(pod, diagnosis)) is not None:
+                reasons += status.reasons
+        return ", ".join(filter(None, reasons))
+
     # Reserve
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

@@ -31,7 +31,7 @@ from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.pod_diagnosis import names_of
 from koordsched.framework.slots import NodeSlots, SlotCounter, pod_class
-from koordsched.framework.status import Code, PluginError, Status
+from koordsched.framework.status import Code, PluginError, Status, unresolvable
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
@@ -115,7 +115,7 @@ class GroupTurns:
         taken = self._begin_diagnosis(turn, refusal, plugin, gangs) if self.diagnoses.is_on else None
         try:
             cause = plugin.group_refused(first.pod, refusal)
-            result, preemption = await self._post_filter(turn, refusal, plugin, gangs)
+            result, preemption = await self._post_filter(turn, refusal, plugin, gangs, cause)
         except Exception as error:  # noqa: BLE001  # it is logged there
             self._failures.handle(self.cycle.failure_of(first, error))
             return True
@@ -181,11 +181,11 @@ class GroupTurns:
         return refusal
 
     async def _post_filter(
-        self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]
+        self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn], cause: str
     ) -> tuple[PostFilterResult | None, tuple[str, str]]:
         """Let the plugin make room for all pending members; return the nomination of the member that failed, and the texts about it.
 
-        The texts are the one of the member that failed and that of the others.
+        The texts are the one of the member that failed and that of members that were not tried, which are refused for this cause.
         """
         failed, queue, first = turn.failed, self.context.queue, turn.first
         if refusal.diagnosis is not None:
@@ -209,7 +209,11 @@ class GroupTurns:
             if stored is not None and stored.metadata.uid == trigger.uid:
                 self.context.status_writer.update(stored, PodStatusUpdate(nominated=result.nominated_node_name))
         text = f"preempt success, alreadyWaitingForBound: {refusal.placed}/{len(members)}" if status is None else status.message
-        return result, ("" if status is None else text, plugin.group_post_filtered(trigger, text) if text else "")
+        said, profile = plugin.group_post_filtered(trigger, text) if text else "", failed.attempt.profile
+        untried = Diagnosis.of_pre_filter(failed.diagnosis.total_nodes, frozenset({plugin.name}), unresolvable(cause))
+        others = profile.post_filter_text(trigger, untried, {plugin.name: said})
+        own = profile.post_filter_text(trigger, failed.diagnosis, {plugin.name: text}) if status is not None else ""
+        return result, (own, others)
 
     def _begin_diagnosis(
         self, turn: GroupTurn, refusal: GroupRefusal, plugin: GroupTurnPlugin, gangs: Sequence[GangTurn]

@@ -101,6 +101,8 @@ class PreemptionEngine:
     def expected_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
         """Return what `preempt` would answer if there is no candidate, without asking filters; None when that is not known."""
         refusal = self._eligible(pod)
+        if refusal is None and not resolvable_nodes(diagnosis):
+            refusal = refusal_of(diagnosis.total_nodes, {}, self._rules)
         if refusal is None:
             if diagnosis.simulation is None:
                 return None

@@ -248,8 +248,8 @@ class Coscheduling(
         if self._engine is None:
             return NO_PREEMPTION
         gang = self._gangs.of(pod.uid)
-        if gang is not None and not gang.goes_alone(self._policy):
-            return NO_PREEMPTION
+        if gang is not None and any(each.needed(self._policy) > 0 for each in self._gangs.in_group(gang.group)):
+            return NO_PREEMPTION  # it is preempted for the group as a whole
         return self._engine.refused_by_admission(pod, diagnosis)
 
     # Reserve, Permit

@@ -174,7 +174,10 @@ async def test_each_node_says_why_it_takes_no_other_pod_of_a_job_whatever_it_is_
     pods = cluster.waiting(*members(4))
     _, status = await cluster.attempt(pods)
     assert status is not None
-    assert status.message == "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, 1 Too many pods, 3 Insufficient cpu."
+    assert (
+        status.message
+        == "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, 1 Too many pods, 3 Insufficient cpu."
+    )
 
 
 async def test_a_job_of_several_classes_says_what_nodes_lack_for_the_one_without_room(monkeypatch: pytest.MonkeyPatch) -> None:

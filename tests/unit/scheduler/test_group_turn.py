@@ -72,7 +72,8 @@ async def test_a_gang_that_does_not_fit_leaves_every_member_pending_with_one_eve
         await begin(world, member("a"), member("b", cpu="3"), member("c"))
         assert nodes_of_pods(world) == {"a": "", "b": "", "c": ""}
         assert {name: condition(world, name) for name in "ab"} == dict.fromkeys("ab", ("Unschedulable", REFUSED.format("c", 2)))
-        assert condition(world, "c") == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        others = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        assert condition(world, "c") == ("Unschedulable", f"0/1 nodes are available: 1 Insufficient cpu. {others}")
         assert failures(world) == ["a"] * len(plugin_of(world).refusals)
         assert metric(world, UNSCHEDULABLE) == len(failures(world))
         assert world.scheduler.cache.pods == {}

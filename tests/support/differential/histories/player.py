@@ -18,9 +18,15 @@ LEAST_SECONDS, QUIET_SECONDS, MOST_SECONDS = 3.0, 2.5, 20.0
 """A step takes until nothing has changed for so long: a refused pod is tried again after a second."""
 POLL_SECONDS = 0.4
 LINK = "scheduling.koordinator.sh/reservation-allocated"
+GATED = "SchedulingGated"
+"""What ours says of members that are held back, and the reference does not (coscheduling.md D9)."""
 NO_PREEMPTION = re.compile(r" preemption: pod \"[^\"]*\" not found$")
 NO_VICTIMS = re.compile(r"(?:, )?1 No victims found on node \S+ for preemptor pod [^,. ]+")
 IN_QUOTA = "No victims found in the quota of the preemptor pod"
+MEMBER = re.compile(r"Pod (l\d+-g\d+)-m\d+")
+"""What is noted of a member, as `histories.gangs` names it."""
+NOT_PLACED = {"Pending", "PreScheduling", "Scheduling"}
+"""Phases that ours writes later, or not at all where a gang is placed meanwhile (differences.md)."""
 QUOTA = "quota.scheduling.koordinator.sh/"
 QUOTA_ANNOTATIONS = ("request", "child-request", "non-preemptible-request", "non-preemptible-used")
 """But for the runtime, which the reference writes when it happens to refresh it (elasticquota.md DEV-1)."""
@@ -80,7 +86,19 @@ def look(rest: Rest, history: History) -> dict[str, Seen]:
             life = body["metadata"]["name"].split("-")[0]
             if life in found:
                 found[life][f"{kind.kind} {body['metadata']['name']}"] = view(body)
-    return found
+    return {life: gathered(seen) for life, seen in found.items()}
+
+
+def gathered(seen: Seen) -> Seen:
+    """Return the same with the members of a gang in one place and without their names: which of equal members goes where is chance."""
+    found: Seen = {}
+    members: dict[str, list[str]] = {}
+    for name, view in seen.items():
+        if member := MEMBER.fullmatch(name):
+            members.setdefault(member[1], []).append(re.sub(rf"{member[1]}-m\d+", f"{member[1]}-MEMBER", json.dumps(view, sort_keys=True)))
+        else:
+            found[name] = view
+    return found | {f"Members of {gang}": {"pods": sorted(views)} for gang, views in members.items()}
 
 
 def of_pod(body: Json) -> Json:
@@ -89,7 +107,12 @@ def of_pod(body: Json) -> Json:
     refused = conditions.get("PodScheduled", {})
     seen: Json = {"node": body["spec"].get("nodeName", "")}
     if not seen["node"]:
-        seen |= {"reason": refused.get("reason", ""), "message": comparable(refused.get("message", ""))}
+        gated = refused.get("reason") == GATED
+        seen |= (
+            {"reason": "", "message": ""}
+            if gated
+            else {"reason": refused.get("reason", ""), "message": comparable(refused.get("message", ""))}
+        )
     link = body["metadata"].get("annotations", {}).get(LINK)
     if link:
         seen["reservation"] = json.loads(link).get("name")
@@ -132,7 +155,8 @@ def of_quota(body: Json) -> Json:
 
 def of_pod_group(body: Json) -> Json:
     status: Any = body.get("status", {})
-    return {key: status.get(key, default) for key, default in (("phase", ""), ("scheduled", 0), ("running", 0), ("failed", 0))}
+    seen: Json = {key: status.get(key, default) for key, default in (("phase", ""), ("scheduled", 0), ("running", 0), ("failed", 0))}
+    return seen | {"phase": "not placed"} if seen["phase"] in NOT_PLACED else seen
 
 
 VIEWS: dict[Kind, Callable[[Json], Json]] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from koordsched import __version__, tasks
@@ -47,6 +48,8 @@ class ProcessMetrics:
         OwnProcess(self.collectors, "process", "This process.")
         Build(self.collectors, "kubernetes_build_info", "1, and as labels which build this is.", BUILD)
         Features(self.collectors, gates)
+        name = "koord_scheduler_metrics_collected_timestamp_seconds"
+        CollectionTime(self.collectors, name, "When this page was made, in seconds since 1970: one may answer several scrapes.")
         BackgroundTasks(self.collectors, "koord_scheduler_task", "Tasks in the background.", ["task"])
         self._ports: list[Connections] = []
         ConnectionCounts(self.collectors, self._ports)
@@ -115,6 +118,13 @@ class Features(Collector):
         stages = {gate: stage for stage, gates in STAGES.items() for gate in gates}
         samples = [((name, stages.get(name, "")), float(enabled)) for name, enabled in sorted(self._gates.enabled.items())]
         yield Family(self.name, self.help, "gauge", samples, self.labels)
+
+
+class CollectionTime(Collector):
+    """The time at which a page is made, for who compares it with something else."""
+
+    def collect(self) -> Iterable[Family]:
+        yield Family(self.name, self.help, "gauge", [((), time.time())])
 
 
 class BackgroundTasks(Collector):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import ssl
@@ -275,6 +276,16 @@ async def test_without_a_lease_a_stall_is_said_and_nothing_else(logged: Any) -> 
         assert await served.get("/livez?verbose") == (200, "[+]ping ok\n[+]scheduling-loop ok\nlivez check passed\n")
         assert (await served.get("/readyz"))[0] == 200
     assert codes == []
+
+
+async def test_a_page_of_metrics_says_when_it_was_made() -> None:
+    begun = time.time()
+    async with serving(FakeServer()) as served:
+        await served.ready()
+        _, text = await served.get("/metrics")
+    shown = re.search(r"^koord_scheduler_metrics_collected_timestamp_seconds (\S+)$", text, re.MULTILINE)
+    assert shown is not None
+    assert begun <= float(shown[1]) <= time.time()
 
 
 async def test_a_background_task_that_fails_is_counted_and_costs_nothing_else(logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -70,6 +70,24 @@ class Collector:
         """Return the only child of this name."""
         (found,) = [span for span in self.below(parent) if span.name == name]
         return found
+
+
+def names(spans: Sequence[SeenSpan]) -> list[str]:
+    return [span.name for span in spans]
+
+
+def assert_nested(collector: Collector) -> None:
+    """Every span but those of attempts has a parent that was received, of the same trace, within whose time it is."""
+    by_id = {span.id: span for span in collector.spans}
+    for span in collector.spans:
+        assert span.started <= span.ended
+        if span.parent:
+            parent = by_id[span.parent]
+            assert parent.trace == span.trace
+            assert parent.started <= span.started
+            assert span.ended <= parent.ended
+        else:
+            assert span.name == "scheduleOne"
 
 
 def _attributes(given: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.collector import Collector, SeenSpan, collecting
+from support.collector import Collector, assert_nested, collecting, names
 from support.traced import TracedCluster, run_traced
 
 from koordsched.api.kinds import NODE, POD
@@ -70,24 +70,6 @@ def schedule(*pods: dict[str, Any], cpu: str = "4") -> None:
         await submit(cluster, *pods, cpu=cpu)
 
     run_traced(script)
-
-
-def names(spans: list[SeenSpan]) -> list[str]:
-    return [span.name for span in spans]
-
-
-def assert_nested(collector: Collector) -> None:
-    """Every span but those of attempts has a parent that was received, of the same trace, within whose time it is."""
-    by_id = {span.id: span for span in collector.spans}
-    for span in collector.spans:
-        assert span.started <= span.ended
-        if span.parent:
-            parent = by_id[span.parent]
-            assert parent.trace == span.trace
-            assert parent.started <= span.started
-            assert span.ended <= parent.ended
-        else:
-            assert span.name == "scheduleOne"
 
 
 def test_a_pods_way_is_a_trace(collector: Collector, every_plugin: None) -> None:

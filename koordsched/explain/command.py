@@ -12,15 +12,14 @@ from koordsched.api.kinds import NODE, POD
 from koordsched.config.errors import ConfigError
 from koordsched.config.loading import Environment, default_config, load_config
 from koordsched.explain.cluster import PodQuestion, UnknownPod, explain
+from koordsched.explain.dry_run import read_dry_run
 from koordsched.explain.rendering import json_body, text
 from koordsched.framework.handle import SettingsError
-from koordsched.manifests.documents import InputDocument, InputError, expand
-from koordsched.manifests.objects import flatten
-from koordsched.manifests.templates import pod_of_template
+from koordsched.manifests.documents import InputError
 from koordsched.plugins import installed_catalogue
 from koordsched.scheduler.suggestions.explanation import only_node
 from koordsched.simulate.live import InputSource, read_source, shown_work
-from koordsched.simulate.manifests import read_files, workload_of
+from koordsched.simulate.manifests import workload_of
 from koordsched.simulate.workload import PodArrival, Workload
 
 if TYPE_CHECKING:
@@ -97,23 +96,13 @@ def _named(name: str, namespace: str, workload: Workload) -> str:
 
 
 def _submitted(file: str, namespace: str, workload: Workload, profiles: list[str]) -> str:
-    """Add the objects of a dry run in place of those of their names, and return the key of the pod that it is about.
-
-    namespace: of objects that name none. Where the file has no pod, it is one of its first pod template. InputError: it has neither.
-    """
-    documents = read_files(expand([file]))
-    added = workload_of(documents, profiles, namespace=namespace)
-    if not added.arrivals:
-        templates = ((origin, body) for document in documents for origin, body in flatten(document.origin, document.value))
-        pods = [InputDocument(origin, 0, pod) for origin, body in templates if (pod := pod_of_template(body)) is not None]
-        added.arrivals = workload_of(pods[:1], profiles, namespace=namespace).arrivals
-        if not added.arrivals:
-            raise InputError(f"{file}: no pending pod and no pod template in it")
-        workload.notes.append(f"note: {pods[0].origin}: explained is one pod of this template")
+    """Add the objects of a dry run in place of those of their names, and return the key of the pod that it is about. InputError."""
+    added = read_dry_run(file, namespace, profiles)
     there = {manifest.ref for manifest in (*added.existing, *(arrival.manifest for arrival in added.arrivals))}
     workload.existing = [manifest for manifest in workload.existing if manifest.ref not in there] + added.existing
     workload.arrivals = [arrival for arrival in workload.arrivals if arrival.manifest.ref not in there]
     workload.rejected += added.rejected
+    workload.notes += added.notes
     workload.arrivals += [PodArrival(arrival.manifest, at=DRY_RUN_SECONDS) for arrival in added.arrivals]
     return added.arrivals[0].manifest.key
 

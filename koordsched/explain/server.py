@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import msgspec
 
+from koordsched.api.kinds import PRIORITY_CLASS
 from koordsched.api.meta import JSON_ERRORS
+from koordsched.explain.dry_run import read_dry_run
 from koordsched.explain.rendering import json_body, text
-from koordsched.manifests.documents import InputError, expand
+from koordsched.manifests.documents import InputError
 from koordsched.scheduler.suggestions.explanation import Explanation, only_node
-from koordsched.simulate.manifests import load_manifests
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -29,6 +30,7 @@ PATH = "/apis/v1/explain"
 SECONDS = 30.0
 """An answer waits for its turn among others, and while the scheduler has a backlog."""
 OK = 200
+CLASS, PREEMPTS = "priorityClassName", "PreemptLowerPriority"
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,26 +58,30 @@ class NoAnswerError(Exception):
 def run_explain_on_server(options: ServerOptions, out: TextIO, err: TextIO) -> int:
     """Ask, and print to `out`; why there is no answer goes to `err`."""
     try:
-        body = None if options.file is None else _submitted(options.file, options.namespace)
+        body = None if options.file is None else _submitted(options.file, options.namespace, err)
         found = asyncio.run(_ask(options, body))
     except (InputError, NoAnswerError) as mistake:
         print(mistake, file=err)
         return 1
+    for note in found.notes:
+        print(f"note: {note}", file=err)
     if options.node is not None:
         found = only_node(found, options.node)
     out.write(json_body(found).decode() if options.output == "json" else text(found, tried=options.changes and options.node is None))
     return 0
 
 
-def _submitted(file: str, namespace: str) -> Json:
-    """Return the first pod of the file. Which scheduler is responsible for it, that of the server says if the pod does not. InputError."""
-    added = load_manifests(expand([file]), [""])
+def _submitted(file: str, namespace: str, err: TextIO) -> Json:
+    """Return the pod of a dry run. Which scheduler is responsible for it, that of the server says if the pod does not. InputError."""
+    added = read_dry_run(file, namespace, [""])
     if added.rejected:
         raise InputError(added.rejected[0].line)
-    if not added.arrivals:
-        raise InputError(f"{file}: no pending pod in it")
+    print(*added.notes, sep="\n", end="\n" * bool(added.notes), file=err)
     body = added.arrivals[0].manifest.body
     spec = {key: value for key, value in body["spec"].items() if (key, value) != ("schedulerName", "")}
+    classes = (each.body for each in added.existing if each.kind is PRIORITY_CLASS and each.body["metadata"]["name"] == spec.get(CLASS))
+    for found in classes:  # the server's cluster does not have it yet
+        spec = {"priority": found.get("value", 0), "preemptionPolicy": found.get("preemptionPolicy") or PREEMPTS, **spec}
     return {**body, "metadata": {"namespace": namespace, **body["metadata"]}, "spec": spec}
 
 

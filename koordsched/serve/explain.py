@@ -8,6 +8,7 @@ Query: `changes=false` looks for none; `scores=N` is of how many nodes scores ar
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,11 @@ from koordsched.api.kinds import POD
 from koordsched.api.meta import JSON_ERRORS
 from koordsched.api.quantity import QuantityError
 from koordsched.api.validation import InvalidObject, decode
-from koordsched.manifests.completion import complete_pod
+from koordsched.clock import rfc3339
+from koordsched.cluster.port import ClusterError, Forbidden
 from koordsched.scheduler.suggestions.answers import SHOWN_SCORES, AnswerOptions
+from koordsched.scheduler.suggestions.explanation import REJECTED, Explanation
+from koordsched.serve.dry_run import KnownClasses, UnknownPriorityError, admit, classes_of, completed, needs_classes, standard_classes
 from koordsched.serve.plugin_routes import NOT_LEADER
 from koordsched.server.budget import Bounds, KeptAnswers
 from koordsched.server.http import EXPLAIN_PATH, JSON, Response
@@ -33,7 +37,7 @@ CHANGES = "changes"
 SHARE = Bounds(1 / 50)
 """What explanations may take of the time: after one of 50 ms the next one comes 2.5 s later."""
 MOST_SCORES = 5_000
-DEFAULT_SCHEDULER = "default-scheduler"
+CLASSES_SECONDS = 3.0
 SERVICES = {"GET": [f"{EXPLAIN_PATH}/:namespace/:name/{CHANGES}"], "POST": [EXPLAIN_PATH]}
 
 
@@ -43,7 +47,6 @@ class ExplainEndpoint:
     def __init__(self, scheduler: Scheduler, loop: MainLoop) -> None:
         self._scheduler = scheduler
         self._loop = loop
-        self._first = next(iter(scheduler.profiles))
         self._kept = KeptAnswers(loop.cpu_seconds, SHARE)  # what else runs on the machine is no work
 
     def concerns(self, request: HttpRequest) -> bool:
@@ -78,24 +81,38 @@ class ExplainEndpoint:
             raw = msgspec.json.decode(body)
             if not isinstance(raw, dict) or raw.get("kind", "Pod") != "Pod" or not isinstance(raw.get("metadata"), dict):
                 return _refused(400, "expected a Pod, as JSON")
-            raw = complete_pod(raw, self._first)
-            if raw["spec"]["schedulerName"] == DEFAULT_SCHEDULER and DEFAULT_SCHEDULER not in self._scheduler.profiles:
-                raw["spec"]["schedulerName"] = self._first  # it is what the API server writes where nothing is said
-            raw["metadata"] = {"namespace": "default", **raw["metadata"]}
+            raw = completed(raw, self._scheduler.profiles)
+            classes = await self._loop.run(self._classes) if needs_classes(raw) else KnownClasses()
+            notes = admit(raw, classes, rfc3339(self._scheduler.clock.now()))
             decode(POD, raw)
         except JSON_ERRORS as mistake:
             return _refused(400, f"the body is no JSON: {mistake}")
         except InvalidObject as mistake:
             return _refused(400, f"the pod is invalid: {mistake}")
+        except UnknownPriorityError as unknown:
+            return _refused(503, str(unknown))
+        except Forbidden as refusal:
+            metadata = raw["metadata"]
+            return _json(Explanation(pod=f"{metadata['namespace']}/{metadata['name']}", state=REJECTED, message=refusal.message))
 
         async def explained() -> Response:
             try:
                 with work:
-                    return _json(await self._scheduler.answers.of_dry_run(raw, asked, work))
+                    found = await self._scheduler.answers.of_dry_run(raw, asked, work)
             except QuantityError as mistake:
                 return _refused(400, str(mistake))
+            return _json(msgspec.structs.replace(found, notes=notes))
 
         return await self._loop.run(explained)
+
+    async def _classes(self) -> KnownClasses:
+        try:
+            async with asyncio.timeout(CLASSES_SECONDS):
+                return classes_of(await self._scheduler.answers.priority_classes())
+        except ClusterError as error:
+            return standard_classes(error.message)
+        except TimeoutError:
+            return standard_classes(f"the API server has not listed priorityclasses within {CLASSES_SECONDS:.0f} s")
 
 
 def _parts(path: str) -> list[str]:

@@ -47,7 +47,7 @@ def create_two_pods(plane: ControlPlane) -> None:
 
 def schedule(plane: ControlPlane, folder: Path, variables: Mapping[str, str]) -> Ended:
     """Let a process with these variables of OpenTelemetry and no others decide about the two pods, and stop it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | variables
+    environment = {**{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}, **variables}
     kubeconfig = plane.kubeconfig().write(folder / "kubeconfig")
     served, line = command("--config", write_config(folder, kubeconfig, profiles=[PROFILE]))
     process = plane.spawn(NAME, line, environment)

@@ -14,7 +14,7 @@ from koordsched.cluster.memory.answers import no_priority_class
 from koordsched.cluster.memory.lifecycle import scheduled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from koordsched.cluster.memory.store import Raw
 
@@ -43,6 +43,11 @@ def admit_pod(pod: Raw, priority_class: Callable[[str], Raw | None], now: str) -
         _pod_requests_from_limits(spec)
     _resolve_priority(pod["metadata"]["name"], spec, priority_class)
     _begin_status(_own(pod, "status"), spec, now)
+
+
+def global_default(classes: Iterable[Raw]) -> Raw | None:
+    """Return the class of pods that name none: of several the one of the lowest value, as the API server has it."""
+    return min((each for each in classes if each.get("globalDefault")), key=lambda each: each.get("value", 0), default=None)
 
 
 def _own(parent: Raw, key: str) -> Raw:

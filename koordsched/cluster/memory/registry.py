@@ -15,7 +15,7 @@ from koordsched.api.core import Pod
 from koordsched.api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
 from koordsched.clock import Clock, rfc3339
 from koordsched.cluster.memory import answers
-from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod
+from koordsched.cluster.memory.admission import PRIORITY_CLASSES, admit_pod, global_default
 from koordsched.cluster.memory.checking import Checker
 from koordsched.cluster.memory.evictions import budget_after, covers, evicted, may_disrupt
 from koordsched.cluster.memory.lifecycle import BoundStatuses, check_bindable, deleted, finished
@@ -255,8 +255,7 @@ class Registry:
             return None if found is None else found.raw
         writes = self._priority_classes.end
         if writes != self._global_default[0]:
-            classes = self._priority_classes.objects.values()
-            self._global_default = (writes, next((stored.raw for stored in classes if stored.raw.get("globalDefault")), None))
+            self._global_default = (writes, global_default(stored.raw for stored in self._priority_classes.objects.values()))
         return self._global_default[1]
 
     def _stamp(self, raw: Raw) -> None:

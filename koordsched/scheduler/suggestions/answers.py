@@ -8,13 +8,13 @@ node meanwhile is said to have it. Nothing is assumed and nothing written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
 
 from koordsched.api.core import Pod
-from koordsched.api.kinds import POD
+from koordsched.api.kinds import POD, PRIORITY_CLASS
 from koordsched.api.podinfo import PodInfo
 from koordsched.framework.diagnosis import Diagnosis
 from koordsched.framework.limits import LimitsPlugin
@@ -40,6 +40,7 @@ from koordsched.scheduler.suggestions.search import smallest_changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from koordsched.api.groups import PriorityClass
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.row_verdicts import FilterVerdicts
     from koordsched.framework.shapes import Shape, Shapes
@@ -137,6 +138,10 @@ class Answers:
         if found.state != PENDING or not asked.changes:
             return found
         return await self._with_changes(found, pod, _body_of(pod.pod), work)
+
+    async def priority_classes(self) -> Sequence[PriorityClass]:
+        """Return the classes of the cluster, which nothing here watches. ClusterError."""
+        return cast("Sequence[PriorityClass]", (await self._context.cluster.list(PRIORITY_CLASS)).items)
 
     def columns(self, pod: PodInfo, body: Json) -> ColumnTrials:
         """Return what tries changes of a pending pod. body: the pod as JSON has it, its uid included."""

@@ -46,7 +46,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """message: what the pod's condition says. waiting: what it waits for now. scores: best first.
 
     reasons: of the nodes that refuse it, those of the most nodes first. left_out: other pending pods, which could come first where a change
-    makes room. incomplete: not all changes were tried.
+    makes room. incomplete: not all changes were tried. notes: what was taken for granted.
     """
 
     pod: str
@@ -60,6 +60,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     left_out: int = 0
     trials: int = 0
     incomplete: bool = False
+    notes: Sequence[str] = ()
 
 
 def of_pending(diagnosis: PodDiagnosis, message: str) -> Explanation:

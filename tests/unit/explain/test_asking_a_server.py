@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from support.explained import node, pod
 from support.serving import FakeServer, serving
 
@@ -62,7 +64,49 @@ async def test_where_no_scheduler_answers_it_is_said(tmp_path: Path) -> None:
     assert (await ask(server="x", file="/no/such/pod"))[0] == 1
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps(node("n1")))
-    assert (await ask(server="x", file=str(empty)))[2] == f"{empty}: no pending pod in it\n"
+    assert (await ask(server="x", file=str(empty)))[2] == f"{empty}: no pending pod and no pod template in it\n"
+
+
+def written(folder: Path, *objects: dict[str, Any]) -> Path:
+    file = folder / "new.json"
+    file.write_text("\n".join(json.dumps(each) for each in objects))
+    return file
+
+
+async def submitted(file: Path, **answered: Any) -> tuple[dict[str, Any], str]:
+    """Return the pod that a server is asked about for a file, and what is written to standard error."""
+    bodies: list[dict[str, Any]] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        bodies.append(json.loads(await request.read()))
+        return web.json_response({"pod": "default/new", "state": "pending", **answered})
+
+    async with RawTestServer(answer) as server:
+        code, _, err = await ask(server=str(server.make_url("")), file=str(file))
+    assert code == 0
+    return bodies[0], err
+
+
+async def test_a_template_is_submitted_as_a_pod_of_it(tmp_path: Path) -> None:
+    spec = {"template": {"metadata": {"labels": {"app": "shop"}}, "spec": pod("shop", {"cpu": "1"})["spec"]}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": spec}
+    body, err = await submitted(written(tmp_path, deployment))
+    assert (body["kind"], body["metadata"]["labels"]) == ("Pod", {"app": "shop"})
+    assert "explained is one pod of this template" in err
+
+
+async def test_a_class_of_the_same_file_gives_the_pod_its_priority_where_it_names_none(tmp_path: Path) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+    classes = [{**kind, "value": 9000, "preemptionPolicy": "Never"}, {**kind, "metadata": {"name": "other"}, "value": 1}]
+    spec = (await submitted(written(tmp_path, *classes, pod("new", {"cpu": "1"}, priorityClassName="high"))))[0]["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (9000, "Never")
+    spec = (await submitted(written(tmp_path, *classes, pod("new", {"cpu": "1"}, priorityClassName="high", priority=3))))[0]["spec"]
+    assert spec["priority"] == 3
+    assert "priority" not in (await submitted(written(tmp_path, *classes, pod("new", {"cpu": "1"}))))[0]["spec"]
+
+
+async def test_what_the_server_notes_is_said(tmp_path: Path) -> None:
+    assert (await submitted(written(tmp_path, pod("new", {"cpu": "1"})), notes=["a", "b"]))[1] == "note: a\nnote: b\n"
 
 
 def test_files_of_a_cluster_are_not_named_beside_a_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,9 @@ import pytest
 from support.asked import asked, changes_of, dry_run
 from support.explained import explained, node, pod, workload_of
 
-from koordsched.api.kinds import NODE
-from koordsched.cluster.port import Ref
+from koordsched.api.kinds import NODE, PRIORITY_CLASS, Kind
+from koordsched.cluster.memory import MemoryCluster
+from koordsched.cluster.port import Forbidden, ListPage, Ref
 from koordsched.config.flag_table import Flags
 from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedCluster, EmbeddedOptions, run_embedded
@@ -126,6 +127,105 @@ def test_a_dry_run_says_what_keeps_the_pod_from_being_tried(new: Json, message: 
     assert found["state"] == "pending"
     assert message in found["message"]
     assert found["changes"]
+
+
+LSR = {"koordinator.sh/qosClass": "LSR"}
+"""Pods that get CPUs of their own, and so whole ones only, where their priority is one of Koordinator's production band."""
+A_HALF_TOO_MUCH = {"cpu": "1500m"}
+
+
+def of_class(name: str, **spec: Any) -> Json:
+    return pod("web", A_HALF_TOO_MUCH, labels=LSR, priorityClassName=name, **spec)
+
+
+def priority_class(name: str, value: int, **more: Any) -> Json:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value, **more}
+
+
+CLASSES = [priority_class("production", 9100), priority_class("others", 5100)]
+
+
+@pytest.mark.parametrize(
+    ("classes", "new", "state"),
+    [
+        (CLASSES, of_class("production"), "pending"),
+        (CLASSES, of_class("others"), "would be placed"),
+        (CLASSES, of_class("production", priority=5100), "would be placed"),  # what is given counts, as in manifests from a cluster
+        ([priority_class("usual", 9100, globalDefault=True)], pod("web", A_HALF_TOO_MUCH, labels=LSR), "pending"),
+        ([priority_class("usual", 5100, globalDefault=True)], pod("web", A_HALF_TOO_MUCH, labels=LSR), "would be placed"),
+        ([], of_class("koord-batch"), "would be placed"),
+        ([], of_class("nope"), "rejected"),
+        ([], of_class("nope", priority=9100), "pending"),
+    ],
+)
+def test_a_dry_run_has_the_priority_of_its_class_as_in_explain_of_files(classes: list[Json], new: Json, state: str) -> None:
+    status, found = dry_run([node("n1"), *classes], new)
+    said = explained([node("n1"), *classes, new])
+    assert (status, found["state"], said.state) == (200, state, state)
+    assert said.message.startswith(found.get("message", ""))  # that of the condition goes on about preemption
+    assert ("integer" in said.message) == (state == "pending")
+
+
+def test_a_dry_run_of_a_class_that_is_not_there_says_so() -> None:
+    found = dry_run([node("n1")], of_class("nope"))[1]
+    assert found == {
+        "pod": "default/web",
+        "state": "rejected",
+        "message": 'pods "web" is forbidden: no PriorityClass with name nope was found',
+    }
+
+
+def test_a_dry_run_requests_what_it_is_limited_to() -> None:
+    new = pod("new", {})
+    new["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "5"}}
+    assert dry_run([node("n1")], new)[1]["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    new["spec"]["containers"][0]["resources"] = {"limits": {"example.com/disk": "1"}}
+    assert dry_run([node("n1")], new)[1]["message"].startswith("0/1 nodes are available: 1 Insufficient example.com/disk.")
+
+
+@pytest.mark.parametrize("spec", [{"priorityClassName": 3}, {"priorityClassName": ["a"]}, {"priority": "high"}])
+def test_a_priority_of_the_wrong_type_is_refused(spec: Json) -> None:
+    status, found = dry_run([node("n1")], pod("new", {"cpu": "1"}, **spec))
+    assert status == 400
+    assert "the pod is invalid" in found["message"]
+
+
+def test_a_dry_run_of_a_pod_that_is_on_a_node_is_that_of_its_like() -> None:
+    assert dry_run([node("n1")], pod("new", {"cpu": "1"}, nodeName="n1"))[1]["node"] == "n1"
+
+
+@pytest.fixture
+def hidden_classes(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The scheduler may not list PriorityClasses, as with the rights of Koordinator's chart."""
+    refusal, listed = 'priorityclasses is forbidden: User "s" cannot list resource "priorityclasses"', MemoryCluster.list
+
+    async def listing(cluster: MemoryCluster, kind: Kind, **more: Any) -> ListPage:
+        if kind is PRIORITY_CLASS:
+            raise Forbidden(refusal)
+        return await listed(cluster, kind, **more)
+
+    monkeypatch.setattr(MemoryCluster, "list", listing)
+    return refusal
+
+
+def test_where_classes_may_not_be_listed_only_the_standard_ones_are_known(hidden_classes: str) -> None:
+    objects = [node("n1"), *CLASSES]
+    assert dry_run(objects, of_class("koord-prod"))[1]["state"] == "pending"
+    assert dry_run(objects, of_class("koord-batch"))[1]["state"] == "would be placed"
+    status, found = dry_run(objects, of_class("production"))
+    assert status == 503
+    assert found["message"] == (
+        f"the priority of class production is not known here: {hidden_classes}; config/rbac.yaml has the right to list them. "
+        "The pod may name its priority itself"
+    )
+    assert dry_run(objects, of_class("production", priority=9100))[1]["state"] == "pending"
+
+
+def test_where_classes_may_not_be_listed_a_pod_without_one_has_priority_0_which_is_said(hidden_classes: str) -> None:
+    found = dry_run([node("n1")], pod("new", {"cpu": "1"}))[1]
+    assert found["state"] == "would be placed"
+    assert found["notes"] == [f"taken for priority 0, as a class for all pods that name none would not be seen: {hidden_classes}"]
+    assert "notes" not in dry_run([node("n1")], pod("new", {"cpu": "1"}, priority=7))[1]
 
 
 CHANGES_OF = "/apis/v1/explain/default/{}/changes"

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from support.controlplane.accounts import service_account
 from support.controlplane.credentials import by_token
 from support.controlplane.plane import ControlPlane
@@ -24,7 +25,9 @@ from support.served import TIMEOUT, command, write_config
 from koordsched.cli import main
 from koordsched.scenario.live.process import free_port
 
-MANIFESTS = Path(__file__).parents[2] / "config" / "rbac.yaml"
+CONFIG = Path(__file__).parents[2] / "config"
+MANIFESTS = CONFIG / "rbac.yaml"
+PROFILE = yaml.safe_load((CONFIG / "koord-scheduler-config.yaml").read_text())["profiles"][0] | {"schedulerName": "default-scheduler"}
 ACCOUNT = """
 apiVersion: v1
 kind: ServiceAccount
@@ -47,6 +50,8 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
 """
 REVIEWS = {("create", "tokenreviews"), ("create", "subjectaccessreviews")}
 """Whose token it is, and whether that one may: these are asked by creating objects that are not kept."""
+QUIET_LOOKS = 50
+"""Looks in turn, 0.05 s apart, that must find no write: then nothing is left to write."""
 READING = {"get", "list", "watch"}
 
 VISITOR = "system:serviceaccount:default:visitor"
@@ -68,6 +73,16 @@ class Asking(NamedTuple):
         """Return how often what was requested that changes something, by verb and resource."""
         return Counter({asked: count for asked, count in self.weather.seen.items() if asked[0] not in READING})
 
+    def await_rest(self) -> None:
+        """Wait until the scheduler has written what it writes of its own accord, of quotas at most once a second."""
+        looks: list[Counter[tuple[str, str]]] = []
+
+        def same() -> bool:
+            looks.append(self.writes())
+            return looks[-1] == looks[max(0, len(looks) - QUIET_LOOKS)] and len(looks) > QUIET_LOOKS
+
+        until(same)
+
 
 @pytest.fixture
 def asking(plane: ControlPlane, tmp_path: Path) -> Iterator[Asking]:
@@ -86,7 +101,7 @@ def asking(plane: ControlPlane, tmp_path: Path) -> Iterator[Asking]:
         proxy = stack.enter_context(Proxy(plane, weather, tmp_path))
         kubeconfig = proxy.kubeconfig(by_token(token)).write(tmp_path / "kubeconfig")
         _, line = command(
-            *("--config", write_config(tmp_path, kubeconfig), "--port=0"),
+            *("--config", write_config(tmp_path, kubeconfig, profiles=[PROFILE]), "--port=0"),
             *(f"--secure-port={door.port}", "--bind-address=127.0.0.1"),
             *(f"--tls-cert-file={tmp_path / 'tls.crt'}", f"--tls-private-key-file={tmp_path / 'tls.key'}"),
             *(f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"),
@@ -124,6 +139,7 @@ def versions(rest: Rest) -> dict[str, str]:
 def test_who_may_ask_learns_the_smallest_change_which_lets_the_pod_run_and_nothing_is_written(asking: Asking, ask: Ask) -> None:
     rest = asking.plane.rest()
     create_a_pod_that_waits(rest)
+    asking.await_rest()
     before, written = versions(rest), asking.writes()
     code, out, err = ask("web")
     assert (code, err) == (0, "")
@@ -159,7 +175,42 @@ def test_who_may_not_ask_learns_that_and_as_whom_and_what(asking: Asking, ask: A
     assert ask("-f", str(file))[0] == 0
 
 
-def new_pod(**spec: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    metadata = {"name": "new", "namespace": "default"}
+def test_a_dry_run_has_the_priority_of_the_clusters_class_and_is_rejected_for_one_that_is_not_there(
+    asking: Asking, ask: Ask, tmp_path: Path
+) -> None:
+    """Half a CPU is refused to pods of QoS class LSR whose priority is in Koordinator's production band, 9000 to 9999."""
+    rest, file, found = asking.plane.rest(), tmp_path / "new.json", {}
+    create_node(rest, "n1", "2")
+    until(lambda: node_is_known(ask, file))
+    for name, value in (("production", 9100), ("others", 5100)):
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        rest.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    asking.await_rest()
+    before, written = versions(rest), asking.writes()
+    for name in ("production", "others", "nope"):
+        file.write_text(json.dumps(new_pod("500m", priorityClassName=name)))
+        code, out, err = ask("-f", str(file), "-o", "json")
+        assert (code, err) == (0, "")
+        found[name] = json.loads(out)
+    assert {name: each["state"] for name, each in found.items()} == {
+        "production": "pending",
+        "others": "would be placed",
+        "nope": "rejected",
+    }
+    assert "integer" in found["production"]["message"]
+    assert found["nope"]["message"] == 'pods "new" is forbidden: no PriorityClass with name nope was found'
+    assert ask("-f", str(file))[1].startswith('Pod default/new is refused by the API server.\n  pods "new" is forbidden: no PriorityClass')
+    assert (asking.writes() - written).keys() <= REVIEWS
+    assert versions(rest) == before
+
+
+def node_is_known(ask: Ask, file: Path) -> bool:
+    file.write_text(json.dumps(new_pod("1", priority=5100, preemptionPolicy="Never")))
+    found: dict[str, Any] = json.loads(ask("-f", str(file), "-o", "json", "--no-changes")[1])
+    return found["state"] == "would be placed"
+
+
+def new_pod(cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": "new", "namespace": "default", "labels": {"koordinator.sh/qosClass": "LSR"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}

@@ -38,7 +38,7 @@ PIP_INSTALL = CC='$(CC)' $(@D)/bin/pip install --quiet --disable-pip-version-che
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
-demo: .venv/.ready ## schedule a sample cluster in memory and show what went where, and why the rest waits
+demo: .venv/.built ## schedule a sample cluster in memory and show what went where, and why the rest waits
 	.venv/bin/koord-scheduler simulate $(DEMO)
 
 test: .venv/.ready ## unit, property and e2e tests, then the scheduling scenarios, on the release build
@@ -138,10 +138,16 @@ clean: ## remove the environments and all that was built
 	find koordsched -name '*.so' -delete
 
 # The environment of the release build holds the checkout itself, so that an edit needs no new installation.
-.venv/.ready: $(BUILD_INPUTS)
+.venv/.built: $(BUILD_INPUTS)
 	$(make_environment)
-	@$(PIP_INSTALL) --editable '.[test,lint,bench]'
+	@$(PIP_INSTALL) --editable .
 	@$(@D)/bin/python -m compileall -q koordsched # or every start compiles where PYTHONDONTWRITEBYTECODE is set
+	@touch $@
+
+# What is tried first, the demo, needs neither tests nor linters, nor the packages of the extras, which are most of what there is to fetch.
+.venv/.ready: .venv/.built
+	@echo "Installing what tests, linters and benchmarks need into $(@D)"
+	@$(PIP_INSTALL) 'koordsched[test,lint,bench]'
 	@touch $@
 
 # The other builds are installed, so that the checkout's own compiled core cannot be imported by mistake.

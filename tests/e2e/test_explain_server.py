@@ -207,7 +207,7 @@ def test_a_dry_run_has_the_priority_of_the_clusters_class_and_is_rejected_for_on
 def node_is_known(ask: Ask, file: Path) -> bool:
     file.write_text(json.dumps(new_pod("1", priority=5100, preemptionPolicy="Never")))
     found: dict[str, Any] = json.loads(ask("-f", str(file), "-o", "json", "--no-changes")[1])
-    return found["state"] == "would be placed"
+    return bool(found["state"] == "would be placed")
 
 
 def new_pod(cpu: str = "1", **spec: Any) -> dict[str, Any]:

@@ -522,7 +522,8 @@ def _explain_parser() -> argparse.ArgumentParser:
     parser = Parser(
         "koord-scheduler explain",
         usage="koord-scheduler explain [OPTIONS] POD FILE...\n       koord-scheduler explain [OPTIONS] -f POD.yaml FILE...\n"
-        "       koord-scheduler explain [OPTIONS] POD --kubeconfig FILE",
+        "       koord-scheduler explain [OPTIONS] POD --kubeconfig FILE\n"
+        "       koord-scheduler explain [OPTIONS] POD --server URL",
         description="Say why a pod of a cluster is pending, or where it would go, and which smallest change lets it run. The cluster is "
         "that of the files, or a live one; every change is tried on a copy by the real scheduler before it is said. Nothing is written.",
         epilog="Exit codes: 0 the pod is explained, 1 an input cannot be read or has no such pod, 2 a wrong command line.",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 FROM_TEMPLATES = "; -f FILE explains a pod that is not there yet, also one of a Deployment or the like"
+NO_NODES = "note: the input has no nodes; those of a cluster are written by kubectl get nodes,pods -A -o yaml > cluster.yaml"
 DRY_RUN_SECONDS = 5.0
 """Virtual seconds after which the pods of a dry run are submitted: all others have had their attempt."""
 
@@ -61,7 +62,7 @@ def run_explain(options: ExplainOptions, out: TextIO, err: TextIO) -> int:
             if options.file is not None
             else _named(options.pod, namespace, workload)
         )
-        _check_node(options.node, workload)
+        _check_nodes(options.node, workload)
         question = PodQuestion(
             pod=pod, workload=workload, config=config, seed=options.seed, changes=options.changes and options.node is None
         )
@@ -107,8 +108,11 @@ def _submitted(file: str, namespace: str, workload: Workload, profiles: list[str
     return added.arrivals[0].manifest.key
 
 
-def _check_node(node: str | None, workload: Workload) -> None:
+def _check_nodes(node: str | None, workload: Workload) -> None:
+    """Note that the input has no nodes. InputError: it has not the one that is named."""
     nodes = [manifest.key for manifest in workload.existing if manifest.kind is NODE]
+    if not nodes:
+        workload.notes.append(NO_NODES)
     if node is not None and node not in nodes:
         near = get_close_matches(node, nodes, n=1)
         raise InputError(f"the input has no node {node}" + (f"; did you mean {near[0]}?" if near else ""))

@@ -272,3 +272,22 @@ def test_a_dry_run_of_a_file_without_pods_is_a_mistake(file: Path, tmp_path: Pat
         "",
         f"{tmp_path}/node.json: no pending pod and no pod template in it\n",
     )
+
+
+def test_a_dry_run_of_a_priority_class_that_is_not_there_is_refused_until_the_file_brings_it(file: Path, tmp_path: Path) -> None:
+    new, submitted = tmp_path / "new.json", pod("new", {"cpu": "1"}, priorityClassName="high")
+    new.write_text(json.dumps(submitted))
+    code, out, err = run(file=str(new), inputs=(str(file),), changes=False)
+    assert (code, err) == (0, "")
+    refusal = 'pods "new" is forbidden: no PriorityClass with name high was found'
+    assert out.startswith(f"Pod default/new is refused by the API server.\n  {refusal}\n")
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    new.write_text(json.dumps(submitted) + "\n" + json.dumps(high))
+    assert run(file=str(new), inputs=(str(file),), changes=False)[1].startswith("Pod default/new would be placed on node n1.")
+
+
+def test_that_the_input_has_no_nodes_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "web.json").write_text(json.dumps(WEB))
+    code, out, err = run(pod="web", inputs=(str(tmp_path / "web.json"),), changes=False)
+    assert (code, out.splitlines()[:2]) == (0, ["Pod default/web is pending.", "  no nodes available to schedule pods"])
+    assert err == "note: the input has no nodes; those of a cluster are written by kubectl get nodes,pods -A -o yaml > cluster.yaml\n"

@@ -26,7 +26,7 @@ define make_environment
 	echo "koordsched needs Python 3.11 or newer with venv, pip and C headers: install one (Debian: python3-venv python3-dev) or say PYTHON=path" >&2; exit 1; }
 @command -v '$(firstword $(CC))' >/dev/null || { \
 	echo "koordsched needs a C compiler to build its core and found no '$(firstword $(CC))': install gcc or clang, or say CC=name" >&2; exit 1; }
-@echo "Building koordsched into $(@D) (a minute or two the first time)"
+@echo "Building koordsched into $(@D) (some minutes the first time)"
 @test -x $(@D)/bin/python || '$(PYTHON)' -m venv $(@D)
 endef
 # For the image's Python, on every platform that it is built for.

@@ -1,8 +1,13 @@
-"""What does tracing cost a pod? Limits: 1 % of the attempts traced at most 3 % more CPU a pod than none.
+"""What does tracing cost a pod? Limits: 1 % of the attempts traced at most 3 % more CPU a pod than none; off: none that can be measured.
 
 The embedded cluster answers at once, so that a pod costs about a third of what it does on an API server: the shares are the highest ones.
-CPU of the whole process counts, with the thread that sends spans; the collector is a process of its own. Off, 1 % and all take turns, so
-that other load of the machine meets all alike, and the lowest of the rounds count.
+CPU of the whole process counts, with the thread that sends spans; the collector is a process of its own. No tracing at all, off (no collector is
+named: the same code), 1 % and all take turns, so that other load of the machine meets all alike. How far off is from no tracing is the error
+of the others; where it is more than 3 %, what all attempts cost, which is far above the error, is the better measure of 1 % of them.
+
+Last measured on 2 cores beside other work (November 2026, `make bench` of this file, 6,000 pods, 8 rounds), us of CPU a pod: no tracing 177,
+off 194, 1 % 214, all 833. The error was 5 to 9 %, so that off and 1 % decide nothing; 1 % of what all cost is +3.3 % of a pod of the
+embedded cluster, so about 1 % of one on an API server. Of some 700 us that a traced attempt costs, 270 are in the scheduling loop.
 """
 
 from __future__ import annotations
@@ -27,11 +32,10 @@ from koordsched.config.loading import default_config
 from koordsched.embedded.cluster import EmbeddedOptions, run_made
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
 
-NODES, PODS, ROUNDS = 500, 3_000, 5
-NONE = "no tracing"
-VARIANTS = {NONE: "", "off": "", "1 % traced": "0.01", "all traced": "1"}
+NODES, PODS, ROUNDS = 500, 6_000, 8
+NONE, OFF, ALL = "no tracing", "off", "all traced"
+VARIANTS = {NONE: "", OFF: "", "1 % traced": "0.01", ALL: "1"}
 """By name: the share of the attempts that are traced. Off: a process whose environment names no collector."""
-LIMITS = {"1 % traced": 0.03}
 
 COLLECTOR = """
 import http.server, sys
@@ -103,11 +107,10 @@ def bench_cpu_of_a_pod_with_tracing(benchmark: Any, monkeypatch: pytest.MonkeyPa
 
         rounds = int(os.environ.get("BENCH_TRACING_ROUNDS", ROUNDS))
         benchmark.pedantic(round_of_each, rounds=rounds, warmup_rounds=1)
-    least = {variant: min(values[1:]) for variant, values in found.items()}
+    measured = {variant: values[1:] for variant, values in found.items()}
+    least = {variant: min(values) for variant, values in measured.items()}
     for variant, value in least.items():
-        shares = [value / none - 1 for value, none in zip(found[variant][1:], found[NONE][1:], strict=True)]
-        described = f"{value:.0f}"
-        if variant != NONE:
-            described += f" ({100 * (value / least[NONE] - 1):+.1f} %, median of the rounds {100 * median(shares):+.1f} %"
-            described += f", limit +{100 * LIMITS[variant]:.0f} %)" if variant in LIMITS else ")"
-        benchmark.extra_info[f"us of CPU a pod, {variant}"] = described
+        shares = [value / none - 1 for value, none in zip(measured[variant], measured[NONE], strict=True)]
+        compared = f" ({value / least[NONE] - 1:+.1%}, median of the rounds {median(shares):+.1%})" if variant != NONE else ""
+        benchmark.extra_info[f"us of CPU a pod, {variant}"] = f"{value:.0f}{compared}"
+    benchmark.extra_info["1 % of what all cost"] = f"{(least[ALL] / least[OFF] - 1) / 100:+.1%} (limit +3 %)"

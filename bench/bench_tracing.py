@@ -1,13 +1,15 @@
 """What does tracing cost a pod? Limits: 1 % of the attempts traced at most 3 % more CPU a pod than none; off: none that can be measured.
 
 The embedded cluster answers at once, so that a pod costs about a third of what it does on an API server: the shares are the highest ones.
-CPU of the whole process counts, with the thread that sends spans; the collector is a process of its own. No tracing at all, off (no collector is
-named: the same code), 1 % and all take turns, so that other load of the machine meets all alike. How far off is from no tracing is the error
-of the others; where it is more than 3 %, what all attempts cost, which is far above the error, is the better measure of 1 % of them.
+CPU of the whole process counts, with the thread that sends spans; the collector is a process of its own. No tracing at all, off (no
+collector is named: the same code), 1 % and all take turns, so that other load of the machine meets all alike. How far off is from no
+tracing is the error of the others; where it is more than 3 %, what all attempts cost, which is far above the error, is the better measure
+of 1 %.
 
-Last measured on 2 cores beside other work (November 2026, `make bench` of this file, 6,000 pods, 8 rounds), us of CPU a pod: no tracing 177,
-off 194, 1 % 214, all 833. The error was 5 to 9 %, so that off and 1 % decide nothing; 1 % of what all cost is +3.3 % of a pod of the
-embedded cluster, so about 1 % of one on an API server. Of some 700 us that a traced attempt costs, 270 are in the scheduling loop.
+Last measured on 2 cores beside other work (November 2026, `pytest bench/bench_tracing.py --benchmark-only --benchmark-disable-gc`, 6,000
+pods, 8 rounds), us of CPU a pod: no tracing 177, off 194, 1 % 214, all 833. The error was 5 to 9 %, so that off and 1 % decide nothing; 1
+% of what all cost is +3.3 % of a pod of the embedded cluster, so about 1 % of one on an API server. Of some 700 us that a traced attempt
+costs, 270 are in the scheduling loop.
 """
 
 from __future__ import annotations

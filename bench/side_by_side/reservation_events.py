@@ -6,7 +6,7 @@ in turn the time of a condition, by which nothing changes for pods, and whether 
 
 Each change is one event. Looked at once a second: the changes that the API server has acknowledged, those that the scheduler's handlers
 have taken in, which it counts itself, and its queues. What is acknowledged and not taken in is the backlog. A busy scheduler answers
-several scrapes with one page: its counts are compared with what was acknowledged when it was made, by the time that it tells. Wanted
+several scrapes with one page: its counts are compared with what was acknowledged when it was made, by the time in it. Wanted
 (issue 21): 1,000 changes a second beside 10,000 pending pods, and no backlog grows. Where the API server cannot carry out so many, as
 many as it can.
 """

@@ -160,7 +160,7 @@ def _labelled_priority(text: str) -> Int32:
 
 def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
     """Let the pod ask for what the Reservation has, if that is not what its template asks for."""
-    if _is_written_alike(pod.spec, allocatable):
+    if _is_written_alike(pod, allocatable):
         return pod
     asked, has = exact_requests(pod), {name: nano(quantity) for name, quantity in allocatable.items()}
     if _amounts(asked) == _amounts(has):
@@ -180,13 +180,15 @@ def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
     )
 
 
-def _is_written_alike(spec: PodSpec, allocatable: ResourceList) -> bool:
+def _is_written_alike(pod: ReservePod, allocatable: ResourceList) -> bool:
     """Answer whether the one container of a plain template requests just this, in the same words, which can be read."""
-    plain = len(spec.containers) == 1 and not (spec.init_containers or spec.overhead) and spec.resources is None
-    if not plain or spec.containers[0].resources.requests != allocatable:
+    spec = pod.spec
+    if len(spec.containers) != 1 or spec.init_containers or spec.overhead or spec.resources is not None:
+        return False
+    if spec.containers[0].resources.requests != allocatable:
         return False
     try:
-        return all(nano(quantity) > 0 for quantity in allocatable.values())
+        return min(exact_requests(pod).values(), default=1) > 0
     except QuantityError:
         return False
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.config.koordinator_args import LoadAwareSchedulingArgs
     from koordsched.plugins.loadaware.measurements import Amounts
 
+PROD = KoordinatorPriorityClass.PROD.value
 NEVER = -math.inf
 """The time at which a metric was measured that has never said so."""
 
@@ -136,7 +137,7 @@ class NodeLoads:
 
     def _usage(self, pod: PodUsageMetric, i: int, problems: MetricProblems) -> tuple[Amounts, bool]:
         amounts = amounts_of(pod.pod_usage.resources, self.vector, f"status.podsMetric[{i}].podUsage", problems)
-        return amounts, pod.priority == KoordinatorPriorityClass.PROD.value
+        return amounts, pod.priority == PROD
 
     def is_expired(self, measurement: Measurement, now: float) -> bool:
         reported_at = measurement.reported_at

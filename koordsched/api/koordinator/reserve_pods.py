@@ -76,7 +76,7 @@ def reserve_pod(reservation: Reservation) -> ReservePod:
 
 def _made(reservation: Reservation) -> ReservePod:
     template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
-    spec = template.spec
+    spec, labels = template.spec, template.metadata.labels
     annotations = {**template.metadata.annotations, **meta.annotations, RESERVE_POD: "true", RESERVATION_NAME: meta.name}
     if reservation.spec.pre_allocation:
         annotations[IS_PRE_ALLOCATION] = "true"
@@ -89,7 +89,7 @@ def _made(reservation: Reservation) -> ReservePod:
             uid=meta.uid,
             resource_version=meta.resource_version,
             generation=meta.generation,
-            labels=_merged(tuple(template.metadata.labels.items()), tuple(meta.labels.items())),
+            labels=_merged(tuple(labels.items()), tuple(meta.labels.items())) if meta.labels else labels,
             annotations=annotations,
             creation_timestamp=meta.creation_timestamp,
             deletion_timestamp=meta.deletion_timestamp,

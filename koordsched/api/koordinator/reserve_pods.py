@@ -20,7 +20,7 @@ from koordsched.api.resources import exact_requests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koordsched.api.core import PodSpec, ResourceList
+    from koordsched.api.core import ResourceList
 
 RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
@@ -134,6 +134,8 @@ class ReportedPod(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def priority(self) -> str: ...
+    @property
     def pod_usage(self) -> Usage: ...
 
 P = TypeVar("P", bound=ReportedPod)
@@ -146,6 +148,15 @@ def plain_amount(quantity: str | float | None, milli: bool) -> int:
 
 def plain_amounts(resources: Mapping[str, str | float], names: tuple[str, ...]) -> tuple[int, ...] | None:
     """Return the amounts of these resources, 0 for those that are not there; None where one is not what `plain_amount` reads."""
+
+def reported_amounts(
+    pods: Sequence[P], wanted: Container[str], names: tuple[str, ...], prod: str, read_other: Callable[[P, int], tuple[int, ...]]
+) -> dict[str, tuple[tuple[int, ...], bool]]:
+    """Return what pods use, by "namespace/name", and whether their priority is `prod`: of those wanted whose usage is not empty, the last
+    of each name. O(pods x names).
+
+    read_other: called with a pod and its place where `plain_amounts` does not read all that is said of it.
+    """
 
 def last_reported(pods: Sequence[P], namespace: str, name: str) -> P | None:
     """Return the last pod of this name whose usage is not empty."""

@@ -609,6 +609,22 @@ def plain_amounts(resources not None, tuple names not None):
     return tuple(found)
 
 
+def reported_amounts(pods not None, wanted not None, tuple names not None, str prod not None, read_other not None):
+    cdef Py_ssize_t i
+    cdef dict found = {}
+    cdef str key
+    for i in range(len(pods)):
+        pod = pods[i]
+        key = f"{pod.namespace}/{pod.name}"
+        if key not in wanted:
+            continue
+        resources = pod.pod_usage.resources
+        if resources:
+            amounts = plain_amounts(resources, names)
+            found[key] = (read_other(pod, i) if amounts is None else amounts, pod.priority == prod)
+    return found
+
+
 def last_reported(pods not None, str namespace not None, str name not None):
     cdef Py_ssize_t i
     for i in range(len(pods) - 1, -1, -1):

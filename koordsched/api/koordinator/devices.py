@@ -5,11 +5,10 @@ An object's name is its node's. `status.allocations` is neither read nor written
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec import field
-from msgspec.structs import force_setattr
+from msgspec.structs import replace
 
 from koordsched.api.core import ResourceList
 from koordsched.api.meta import Api, Int32, Object
@@ -90,10 +89,7 @@ class CommonDevices:
 
     def spec_with(self, ids: Sequence[str]) -> DeviceSpec:
         """Return the devices with an id each."""
-        copies = [copy(info) for info in self.devices]
-        for info, own in zip(copies, ids, strict=True):
-            force_setattr(info, "id", own)  # nothing else has the copy yet
-        spec = DeviceSpec(tuple(copies))
+        spec = DeviceSpec(tuple([replace(info, id=own) for info, own in zip(self.devices, ids, strict=True)]))
         spec.__dict__["common"] = self
         return spec
 

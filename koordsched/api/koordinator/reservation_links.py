@@ -94,8 +94,11 @@ def is_ignoring_reservations(labels: Mapping[str, str]) -> bool:
 
 def reservation_order(labels: Mapping[str, str]) -> int:
     """Return the reservation's place among those that a pod matches, the smallest first; 0: none."""
+    text = labels.get(RESERVATION_ORDER)
+    if text is None:
+        return 0
     try:
-        order = int(labels.get(RESERVATION_ORDER, "0"), 10)
+        order = int(text, 10)
     except ValueError:
         return 0
     return order if order in _INT64 else 0

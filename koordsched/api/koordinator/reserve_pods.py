@@ -20,7 +20,7 @@ from koordsched.api.resources import exact_requests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koordsched.api.core import PodSpec, ResourceList
+    from koordsched.api.core import ResourceList
 
 RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
@@ -76,7 +76,7 @@ def reserve_pod(reservation: Reservation) -> ReservePod:
 
 def _made(reservation: Reservation) -> ReservePod:
     template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
-    spec = template.spec
+    spec, labels = template.spec, template.metadata.labels
     annotations = {**template.metadata.annotations, **meta.annotations, RESERVE_POD: "true", RESERVATION_NAME: meta.name}
     if reservation.spec.pre_allocation:
         annotations[IS_PRE_ALLOCATION] = "true"
@@ -89,7 +89,7 @@ def _made(reservation: Reservation) -> ReservePod:
             uid=meta.uid,
             resource_version=meta.resource_version,
             generation=meta.generation,
-            labels=_merged(tuple(template.metadata.labels.items()), tuple(meta.labels.items())),
+            labels=_merged(tuple(labels.items()), tuple(meta.labels.items())) if meta.labels else labels,
             annotations=annotations,
             creation_timestamp=meta.creation_timestamp,
             deletion_timestamp=meta.deletion_timestamp,
@@ -160,7 +160,7 @@ def _labelled_priority(text: str) -> Int32:
 
 def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
     """Let the pod ask for what the Reservation has, if that is not what its template asks for."""
-    if _is_written_alike(pod.spec, allocatable):
+    if _is_written_alike(pod, allocatable):
         return pod
     asked, has = exact_requests(pod), {name: nano(quantity) for name, quantity in allocatable.items()}
     if _amounts(asked) == _amounts(has):
@@ -180,13 +180,15 @@ def _with_amounts(pod: ReservePod, allocatable: ResourceList) -> ReservePod:
     )
 
 
-def _is_written_alike(spec: PodSpec, allocatable: ResourceList) -> bool:
+def _is_written_alike(pod: ReservePod, allocatable: ResourceList) -> bool:
     """Answer whether the one container of a plain template requests just this, in the same words, which can be read."""
-    plain = len(spec.containers) == 1 and not (spec.init_containers or spec.overhead) and spec.resources is None
-    if not plain or spec.containers[0].resources.requests != allocatable:
+    spec = pod.spec
+    if len(spec.containers) != 1 or spec.init_containers or spec.overhead or spec.resources is not None:
+        return False
+    if spec.containers[0].resources.requests != allocatable:
         return False
     try:
-        return all(nano(quantity) > 0 for quantity in allocatable.values())
+        return min(exact_requests(pod).values(), default=1) > 0
     except QuantityError:
         return False
 

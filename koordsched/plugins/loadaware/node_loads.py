@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from koordsched._core.load import LoadTable, last_reported
+from koordsched._core.load import LoadTable, last_reported, reported_amounts
 from koordsched.api.koordinator.priority import KoordinatorPriorityClass
 from koordsched.config.duration import NANO
 from koordsched.plugins.loadaware.estimation import PodEstimator, vector_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.config.koordinator_args import LoadAwareSchedulingArgs
     from koordsched.plugins.loadaware.measurements import Amounts
 
+PROD = KoordinatorPriorityClass.PROD.value
 NEVER = -math.inf
 """The time at which a metric was measured that has never said so."""
 
@@ -127,16 +128,14 @@ class NodeLoads:
 
     def _usages(self, status: NodeMetricStatus, wanted: set[str], problems: MetricProblems) -> dict[str, tuple[Amounts, bool]]:
         """Return what pods use, by key, and whether they are reported as prod pods; what is said of other pods is not read."""
-        found = {}
-        for i, pod in enumerate(status.pods_metric):
-            key = f"{pod.namespace}/{pod.name}"
-            if key in wanted and pod.pod_usage.resources:
-                found[key] = self._usage(pod, i, problems)
-        return found
 
-    def _usage(self, pod: PodUsageMetric, i: int, problems: MetricProblems) -> tuple[Amounts, bool]:
-        amounts = amounts_of(pod.pod_usage.resources, self.vector, f"status.podsMetric[{i}].podUsage", problems)
-        return amounts, pod.priority == KoordinatorPriorityClass.PROD.value
+        def read(pod: PodUsageMetric, i: int) -> Amounts:
+            return self._usage(pod, i, problems)
+
+        return reported_amounts(status.pods_metric, wanted, self.vector, PROD, read)
+
+    def _usage(self, pod: PodUsageMetric, i: int, problems: MetricProblems) -> Amounts:
+        return amounts_of(pod.pod_usage.resources, self.vector, f"status.podsMetric[{i}].podUsage", problems)
 
     def is_expired(self, measurement: Measurement, now: float) -> bool:
         reported_at = measurement.reported_at
@@ -160,7 +159,7 @@ class NodeLoads:
         """Return what the metric says of a pod."""
         namespace, _, name = key.partition("/")
         found = last_reported(measurement.metric.status.pods_metric, namespace, name)
-        return (None, False) if found is None else self._usage(found, 0, self._said_before)
+        return (None, False) if found is None else (self._usage(found, 0, self._said_before), found.priority == PROD)
 
     def sums(self, measurement: Measurement, pods: Iterable[PodLoad]) -> NodeLoad:
         """Return what the columns say of a node on which these pods run, for people to look at."""

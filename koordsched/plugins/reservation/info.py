@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from koordsched.api.koordinator.node_reservation import NODE_RESERVATION, NodeReservation
 from koordsched.api.koordinator.operating_pods import has_current_owner
 from koordsched.api.koordinator.reading import Malformed, read_annotation
-from koordsched.api.koordinator.reservation_links import reservation_order, restricted_options
+from koordsched.api.koordinator.reservation_links import RESTRICTED_OPTIONS, reservation_order, restricted_options
 from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, shared_resources
 
@@ -101,7 +101,7 @@ class ReservationInfo:
         except QuantityError as error:
             self.problem, self.allocatable = f"status.allocatable: {error}", {}
         names = frozenset(self.allocatable)
-        if self.policy == RESTRICTED or self.operating:
+        if RESTRICTED_OPTIONS in meta.annotations and (self.policy == RESTRICTED or self.operating):
             try:
                 names &= frozenset(restricted_options(meta.annotations)) or names
             except Malformed as error:

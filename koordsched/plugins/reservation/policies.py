@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from koordsched.framework.restriction import rows_named
@@ -22,7 +21,7 @@ class PoliciesOfNodes:
     """Counts matchable reservations by node, those of policy Default apart from others."""
 
     def __init__(self) -> None:
-        self._nodes: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}  # by whether the policy is Default: by node, > 0
+        self._nodes: dict[bool, dict[str, int]] = {True: {}, False: {}}  # by whether the policy is Default: by node, > 0
         self._counted: dict[str, bool] = {}  # by uid: among which of both a reservation is counted
         self._version = 0  # counts changes of which nodes there are
         self._rows: dict[bool, tuple[tuple[int, int], Rows]] = {}  # as of which version, and of which nodes in the cache
@@ -42,10 +41,13 @@ class PoliciesOfNodes:
 
     def _count(self, default: bool, node: str, amount: int) -> None:  # a key
         nodes = self._nodes[default]
-        nodes[node] += amount
-        if not nodes[node]:
+        before = nodes.get(node, 0)
+        left = before + amount
+        if left:
+            nodes[node] = left
+        else:
             del nodes[node]
-        if nodes.get(node, 0) in {0, amount}:
+        if not left or not before:
             self._version += 1
 
     def conflicting(self, policy: str, cache: Cache) -> Rows:

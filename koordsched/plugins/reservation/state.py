@@ -147,7 +147,7 @@ class ReservationState(PodFollower):
 
     def linked_to(self, uid: str) -> list[PodInfo]:
         """Return the pods whose annotation names a reservation that is not here: what an attempt to take them over has left."""
-        return list(self._links.get(uid, {}).values())
+        return list(self._links[uid].values()) if uid in self._links else []
 
     # Reservations
 

@@ -12,7 +12,8 @@ from support.builders import node, pod
 from support.loads import START, LoadBench, load_args, metric, pod_usage, scheduled, usage
 from support.plugins import hint
 
-from koordsched._core.load import PodEstimate, plain_amount, plain_amounts
+from koordsched._core.load import PodEstimate, plain_amount, plain_amounts, reported_amounts
+from koordsched.api.koordinator.measurements import PodUsageMetric, ResourceUsage
 from koordsched.clock import rfc3339
 from koordsched.plugins.loadaware.plugin import LoadAwareScheduling
 from koordsched.plugins.loadaware.state import UNKNOWN_NODE_SECONDS
@@ -334,6 +335,29 @@ def test_amounts_are_read_at_once_where_all_are_plain() -> None:
     assert plain_amounts({"cpu": "250m", "memory": "3Ki", "other": "x"}, names) == (0, 250, 3072)
     assert plain_amounts({}, names) == (0, 0, 0)
     assert plain_amounts({"cpu": "250m", "memory": "1.5"}, names) is None
+
+
+def test_of_reported_pods_those_wanted_are_read_the_last_of_each_name_and_what_is_not_plain_by_the_caller() -> None:
+    def reported(name: str, cpu: str | None, priority: str = "koord-prod") -> PodUsageMetric:
+        return PodUsageMetric("default", name, priority, pod_usage=ResourceUsage({} if cpu is None else {"cpu": cpu}))
+
+    pods = [
+        reported("p", "1"),
+        reported("p", "250m", "koord-batch"),
+        reported("p", None),
+        reported("other", "1"),
+        reported("q", "1"),
+        reported("q", "1.5"),
+    ]
+    asked: list[tuple[PodUsageMetric, int]] = []
+
+    def read_other(pod: PodUsageMetric, place: int) -> tuple[int, ...]:
+        asked.append((pod, place))
+        return (1500,)
+
+    found = reported_amounts(pods, {"default/p", "default/q", "default/absent"}, ("cpu",), "koord-prod", read_other)
+    assert found == {"default/p": ((250,), False), "default/q": ((1500,), True)}
+    assert asked == [(pods[5], 5)]
 
 
 def test_estimates_are_equal_by_what_they_say() -> None:

@@ -165,6 +165,7 @@ def test_quotas_are_patched_once_a_second_and_plain_pods_cost_what_they_cost(pla
     until(lambda: requests_since(rest, before)["POST events"] >= 10)
     found = requests_since(rest, before)
     asked = {key: count for key, count in found.items() if key.startswith(("POST", "PUT", "PATCH", "DELETE"))}
+    asked.pop("PUT leases", 0)  # the API server renews one of its own every ten seconds
     of_the_default_quota_and_the_root = asked.pop("PATCH elasticquotas", 0)
     assert of_the_default_quota_and_the_root <= 2 * (time.monotonic() - began + 2)
     assert asked == {"POST pods": 10, "POST pods/binding": 10, "POST events": 10}

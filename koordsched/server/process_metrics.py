@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import platform
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from koordsched import __version__, tasks
+from koordsched.clock import RealClock
 from koordsched.cluster.apiserver.traffic import SECONDS
 from koordsched.config.features import ALL_ALPHA, ALL_BETA, ALPHA, BETA, DEFAULT_GATES, DEPRECATED, FeatureGates
 from koordsched.metrics import BucketCounts, Collector, CounterFunction, Family, Registry, text_of
@@ -18,6 +18,7 @@ from koordsched.server.heartbeat import LAG_BOUNDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from koordsched.clock import Clock
     from koordsched.cluster.apiserver import Traffic
     from koordsched.metrics import MetricRules
     from koordsched.server.connections import Connections
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from koordsched.server.main_loop import MainLoop
     from koordsched.slices import Slices
 
+WALL_CLOCK = RealClock()
 BUILD = {
     "major": __version__.split(".")[0],
     "minor": __version__.split(".")[1],
@@ -43,13 +45,13 @@ BUILD = {
 class ProcessMetrics:
     """The metrics of a process; those of a part are added by `watch_...` when the part exists."""
 
-    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES, clock: Clock = WALL_CLOCK) -> None:
         self.collectors: Registry = []
         OwnProcess(self.collectors, "process", "This process.")
         Build(self.collectors, "kubernetes_build_info", "1, and as labels which build this is.", BUILD)
         Features(self.collectors, gates)
         name = "koord_scheduler_metrics_collected_timestamp_seconds"
-        CollectionTime(self.collectors, name, "When this page was made, in seconds since 1970: one may answer several scrapes.")
+        CollectionTime(self.collectors, name, "When this page was made, in seconds since 1970: one may answer several scrapes.", clock)
         BackgroundTasks(self.collectors, "koord_scheduler_task", "Tasks in the background.", ["task"])
         self._ports: list[Connections] = []
         ConnectionCounts(self.collectors, self._ports)
@@ -123,8 +125,12 @@ class Features(Collector):
 class CollectionTime(Collector):
     """The time at which a page is made, for who compares it with something else."""
 
+    def __init__(self, registry: Registry, name: str, help: str, clock: Clock) -> None:  # noqa: A002
+        super().__init__(registry, name, help)
+        self._clock = clock
+
     def collect(self) -> Iterable[Family]:
-        yield Family(self.name, self.help, "gauge", [((), time.time())])
+        yield Family(self.name, self.help, "gauge", [((), self._clock.now())])
 
 
 class BackgroundTasks(Collector):

@@ -365,13 +365,13 @@ class JobSearch:
         rest = np.setdiff1d(failing.possible, found.rows).astype(np.int32)
         if failing.fit is not None and len(rest):
             found = found.joined(self._short_of_amounts(failing, failing.fit, rest))
-        by_status = [found]
+        groups = found.groups()
         known = np.concatenate((failing.possible, found.rows))
         for status, rows in self._job.diagnosis.rows_by_status():  # evictions change nothing there
             others = np.setdiff1d(rows, known).astype(np.int32) if status.code is Code.UNSCHEDULABLE else NO_ROWS
             if len(others):
-                by_status.append(RowRefusals.of(dict.fromkeys(others.tolist(), status)))
-        return [group for refusals in by_status for group in refusals.groups()]
+                groups.append((status, others))
+        return groups
 
     def _short_of_amounts(self, failing: _Class, fit: FitFilter, rows: Rows) -> RowRefusals:
         """Return what rows that were not asked are short of: those that have no room, and those that slots say are full."""

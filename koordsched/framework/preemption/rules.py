@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NEVER = "Never"
 POLICY_NEVER = unschedulable("not eligible due to preemptionPolicy=Never.")
+PREFIX = "preemption: "
+"""What stands before an answer of PostFilter."""
 TERMINATING = unschedulable("not eligible due to a terminating pod on the nominated node.")
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
@@ -91,4 +93,4 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     lists_all_nodes: bool = True
     in_vain: bool = False
     message: Callable[[PodInfo], str] = lambda _preemptor: "preempting to accommodate a higher priority pod"
-    prefix: str = "preemption: "
+    prefix: str = PREFIX

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.framework.preemption.rules import PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ALL_ATTEMPTED = "all pending pods is already been attempted"
 GANG_NOT_FOUND = "Gang not found"
-PREEMPTION = "preemption: "
 NO_TOPOLOGY = "no cluster network topology"
 
 
@@ -44,7 +45,7 @@ def group_rejected(group: str, member: str, reason: str, waiting: int) -> str:
 
 def already_attempted(member: str, message: str) -> str:
     """Return what members say that were not tried after preemption for this one. message: what it says itself."""
-    return f"{PREEMPTION}preemption already attempted by {member} with message {message.removeprefix(PREEMPTION)}"
+    return f"{PREFIX}preemption already attempted by {member} with message {message.removeprefix(PREFIX)}"
 
 
 def unreserved(gang: str, pod_name: str) -> str:

@@ -314,13 +314,15 @@ class Cache:
         What followers know is true inside; columns change without being logged. Blocks may be nested. A pod that is not there is not
         removed: an extender that was awaited may name pods twice, or pods that have gone meanwhile.
         """
-        come, gone = list(add), {pod.uid: pod for pod in remove if pod.uid in node.pods}.values()
+        come, going = list(add), dict.fromkeys(pod.uid for pod in remove if pod.uid in node.pods)
+        gone: list[PodInfo] = []  # as they were counted: a placeholder holds more once a pod that draws on it has gone
         there = dict(node.counted)
         outer, self.simulating = self.simulating, True
         self.table.touch(node.row)  # an owner's view that begins inside hides what there is then
         try:
-            for pod in gone:
-                self._take_quietly(node, pod)
+            for uid in going:
+                gone.append(node.counted[uid])
+                self._take_quietly(node, gone[-1])
             for pod in come:
                 self._put_quietly(node, pod)
             yield
@@ -339,11 +341,14 @@ class Cache:
     def resize_quietly(self, info: PodInfo) -> None:
         """Count a pod by other amounts or ports within a simulation, whose end does so again with the former ones.
 
-        Nothing is done while a view hides the pod.
+        Nothing is done while a view hides the pod. One that the simulation has removed is not counted before its end.
         """
         state = self.pods[info.uid]
         node = state.node
         if node.hidden is not None and info.uid in node.hidden:
+            return
+        if info.uid not in node.counted:
+            state.info, state.request = info, self.columns.request(info.resources)
             return
         self._take_quietly(node, state.info)
         state.info, state.request = info, self.columns.request(info.resources)

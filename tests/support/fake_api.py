@@ -71,7 +71,7 @@ class FakeApi:
         if method == "GET" and path not in self.objects and path.rsplit("/", 1)[1] in _plurals():
             plural = path.rsplit("/", 1)[1]
             return 200, {"kind": "List", "items": [one for key, one in self.objects.items() if key.split("/")[-2] == plural]}
-        target, _, subresource = path.rpartition("/") if path.endswith(("/status", "/finalize")) else (path, "", "")
+        target, _, subresource = path.rpartition("/") if path.endswith(("/status", "/resize", "/finalize")) else (path, "", "")
         if target not in self.objects:
             return status(404, "NotFound", f'"{target.rsplit("/", 1)[1]}" not found')
         if method == "DELETE":

@@ -91,14 +91,24 @@ class LiveCluster:
             await self._api.patch(ref, {"status": status}, "status")
 
     async def patch(self, ref: Ref, merge: Mapping[str, Any]) -> None:
-        """Apply a merge patch, the `status` of it to the status subresource."""
+        """Apply a merge patch. The `status` goes to the status subresource, and what a pod's containers ask for to that for resizes."""
         await self._in_order(ref.kind)
-        apart = "status" in merge and (await self._api.resource(ref.kind)).has_status
-        rest = {key: value for key, value in merge.items() if key != "status"} if apart else merge
-        if rest or not apart:
-            await self._api.patch(ref, rest)
-        if apart:
-            await self._api.patch(ref, {"status": merge["status"]}, "status")
+        parts = {"": dict(merge)}
+        if "status" in merge and (await self._api.resource(ref.kind)).has_status:
+            parts["status"] = {"status": parts[""].pop("status")}
+        if ref.kind is POD and "containers" in merge.get("spec", {}):
+            spec = dict(parts[""].pop("spec"))
+            parts["resize"] = {"spec": {"containers": await self._resized(ref, spec.pop("containers"))}}
+            parts[""] |= {"spec": spec} if spec else {}
+        for subresource, part in parts.items():
+            if part or len(parts) == 1:
+                await self._api.patch(ref, part, subresource)
+
+    async def _resized(self, ref: Ref, asked: Sequence[Json]) -> list[Json]:
+        """Return the pod's containers with the resources that are asked for: a resize may change nothing else, and names all of them."""
+        resources = {container["name"]: container.get("resources", {}) for container in asked}
+        there = (await self._api.get(ref))["spec"]["containers"]
+        return [{**each, "resources": resources[each["name"]]} if each["name"] in resources else each for each in there]
 
     async def delete(self, ref: Ref) -> None:
         await self._in_order(ref.kind)

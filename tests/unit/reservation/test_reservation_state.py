@@ -53,6 +53,21 @@ def test_a_pod_that_kept_the_annotation_of_an_attempt_that_ended_is_given_a_rese
     assert world.give(left) == ("n", "r")
 
 
+@pytest.mark.parametrize("order", [("uid-r", "uid-owner"), ("uid-owner", "uid-r")])
+def test_a_simulation_may_remove_a_reservation_and_its_owner_in_any_order(order: tuple[str, str]) -> None:
+    """A reservation gets back what its owner leaves, and its own pod goes before or after that: the node is empty, then as it was."""
+    world = a_world()
+    world.reservations.put(available("r", "n", {"cpu": "2"}))
+    taken, there = owner(), world.cache.nodes_by_name["n"]
+    world.cache.assume_pod(taken, "n")
+    assert world.reservations.draw(taken, "uid-r") is None
+    before, pods = there.requested("cpu"), dict(there.counted)
+    with world.cache.simulate(there, remove=[there.counted[uid] for uid in order]):
+        assert (there.requested("cpu"), there.requested("pods"), there.counted) == (0, 0, {})
+    assert (there.requested("cpu"), there.counted) == (before, pods)
+    assert world.cache.pods["uid-r"].info is pods["uid-r"]
+
+
 def test_what_kernels_read_after_owners_came_and_went_is_what_is_written_anew() -> None:
     """Each owner takes its part of the columns and gives it back: up to more than there is, with an amount inside, and limited owners."""
     inner = {"node.koordinator.sh/reservation": '{"resources":{"cpu":"500m"}}'}

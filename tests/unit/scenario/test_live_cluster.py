@@ -160,6 +160,19 @@ async def test_a_patch_of_the_status_goes_apart(api: FakeApi, cluster: LiveClust
     assert api.objects[f"{PODS}/a"]["metadata"]["labels"] == {"x": "y"}
 
 
+async def test_what_containers_ask_for_is_changed_by_a_resize_which_names_all_of_them_as_they_are(
+    api: FakeApi, cluster: LiveCluster
+) -> None:
+    main, side = {"name": "main", "image": "pause", "terminationMessagePath": "/log"}, {"name": "side", "image": "pause"}
+    await cluster.create(POD, pod("a", {"containers": [main, side]}))
+    api.asked.clear()
+    asked = {"requests": {"cpu": "2"}}
+    spec = {"containers": [{"name": "main", "image": "pause", "resources": asked}], "activeDeadlineSeconds": 9}
+    await cluster.patch(ref("a"), {"spec": spec})
+    assert api.asked == [f"PATCH {PODS}/a", f"PATCH {PODS}/a/resize"]
+    assert api.objects[f"{PODS}/a"]["spec"] == {"containers": [{**main, "resources": asked}, side], "activeDeadlineSeconds": 9}
+
+
 async def test_only_its_own_pods_and_the_events_about_them_are_seen(api: FakeApi, cluster: LiveCluster) -> None:
     foreign = api.put(f"{PODS}/foreign", pod("foreign"))
     await cluster.create(POD, pod("a"))

@@ -44,6 +44,7 @@ SCENARIOS: dict[int, tuple[str, ...]] = {
     21: ("reservation-spread-over-zones-is-replaced-by-its-owners",),
     22: ("reservation-links-are-known-after-a-restart",),
     24: ("reservation-gets-back-what-an-owner-leaves",),
+    25: ("reservation-follows-an-owner-that-is-resized",),
     26: ("reservation-expires-when-its-ttl-is-over",),
     27: ("reservation-without-a-ttl-does-not-expire",),
     28: (
@@ -66,12 +67,14 @@ SCENARIOS: dict[int, tuple[str, ...]] = {
     41: ("reservation-of-cpus-gives-them-to-its-owner",),
 }
 """By line, names of scenarios."""
-IN_PROCESS: dict[int, tuple[str, ...]] = {
-    23: ("test_reservation_undo.py::test_the_link_is_taken_off_a_pod_that_could_not_be_bound",),
-    25: ("reservation-follows-an-owner-that-is-resized",),
-    38: ("../server/test_server_plugin_routes.py::test_a_standby_says_that_it_does_not_lead_whatever_is_asked",),
+END_TO_END: dict[int, tuple[str, ...]] = {
+    23: (
+        "test_reservation_undo.py::test_the_link_is_taken_off_a_pod_that_could_not_be_bound",
+        "../../e2e/test_reservation_on_api_server.py::test_the_link_to_a_reservation_is_taken_off_when_the_api_server_refuses_the_bind",
+    ),
+    38: ("../../e2e/test_reservation_on_api_server.py::test_a_scheduler_that_does_not_lead_answers_503_for_reservations",),
 }
-"""What is held on the embedded cluster alone: a bind that an API server refuses, a resize, which is a subresource there, a standby."""
+"""Lines that a scenario cannot play: a bind that an API server refuses, and a standby. Held by tests of a real control plane."""
 
 DECISIONS: dict[int, tuple[str, ...]] = {
     1: ("reservation-that-is-aligned-gives-what-is-free-besides",),
@@ -131,18 +134,18 @@ def scenarios() -> tuple[set[str], set[str]]:
 def test_each_line_of_the_checklist_and_each_decision_is_held() -> None:
     lines = [int(number) for number in re.findall(r"^(\d+)\. ", part("19. What must hold"), re.MULTILINE)]
     decisions = [int(number) for number in re.findall(r"^\| D(\d+) \|", part("17. Decisions"), re.MULTILINE)]
-    assert lines == sorted(SCENARIOS.keys() | IN_PROCESS.keys()) == list(range(1, 42))
+    assert lines == sorted(SCENARIOS.keys() | END_TO_END.keys()) == list(range(1, 42))
     assert decisions == list(DECISIONS) == list(range(1, 21))
 
 
 def test_the_scenarios_exist_and_those_of_lines_are_played_on_a_real_control_plane() -> None:
     known, played = scenarios()
     assert {name for names in SCENARIOS.values() for name in names} - played == set()
-    other = {name for held in (IN_PROCESS, DECISIONS) for names in held.values() for name in names if "::" not in name}
+    other = {name for held in (END_TO_END, DECISIONS) for names in held.values() for name in names if "::" not in name}
     assert other - known == set()
 
 
-@pytest.mark.parametrize("named", [name for held in (IN_PROCESS, DECISIONS) for names in held.values() for name in names if "::" in name])
+@pytest.mark.parametrize("named", [name for held in (END_TO_END, DECISIONS) for names in held.values() for name in names if "::" in name])
 def test_the_tests_exist(named: str) -> None:
     path, _, test = named.partition("::")
     assert re.search(rf"def {test}\(", (Path(__file__).parent / path).read_text(encoding="utf-8"))

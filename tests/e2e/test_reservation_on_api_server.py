@@ -61,7 +61,7 @@ def bindings_refused(rest: Rest) -> Iterator[None]:
 def refuses_bindings(rest: Rest) -> bool:
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
     try:
-        rest.create(f"{PODS}/nobody/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "nobody"}, "target": target})
+        rest.create(f"{PODS}/absent/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "absent"}, "target": target})
     except Refused as refused:
         return REFUSAL in str(refused)
     return False

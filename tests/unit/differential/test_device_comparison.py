@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.differential.choosing import Json
 from support.differential.koordinator.allocations import allocation_differences
-from support.differential.koordinator.deliberate import Circumstances, deliberate
+from support.differential.koordinator.circumstances import Circumstances
+from support.differential.koordinator.deliberate import deliberate
 from support.differential.koordinator.device_pods import ALLOCATED, JOINT
 from support.differential.koordinator.equal import comparable
 from support.differential.ours import Judgement

@@ -7,6 +7,7 @@ What differs deliberately is known by rules (`support/differential/koordinator/d
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -19,6 +20,7 @@ from support.differential.koordinator.allocations import devices_in
 from support.differential.koordinator.areas import AREAS
 from support.differential.koordinator.device_pods import ALLOCATED
 from support.differential.koordinator.moments import absolute, moment, relative
+from support.differential.koordinator.numa_pods import RESOURCE_STATUS
 from support.differential.koordinator.recorder import by_plugin
 from support.differential.koordinator.recording import RecordedStep, Recording, append, load
 from support.differential.koordinator.replay import replay
@@ -93,6 +95,28 @@ def test_the_recordings_of_devices_show_what_they_are_for() -> None:
         "node(s) missing GPU Device Topology Tree",
         "node(s) Unsupported number of GPU requests",
         "node(s) Unsupported Multi-Shared GPU",
+    ):
+        assert reasons[reason], reasons
+
+
+def test_the_recordings_of_numa_nodes_show_what_they_are_for() -> None:
+    """CPUs and amounts of NUMA nodes were given, alone and both, and refused for most reasons that there are."""
+    reasons: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    for step in steps_of("nodenumaresource"):
+        reasons.update(re.findall(r"\d ([A-Za-z()]+ [A-Za-z]+ [A-Za-z]+)", step.message))
+        status = json.loads(step.annotations.get(RESOURCE_STATUS, "{}"))
+        given.update(status.keys())
+        given["both"] += status.keys() >= {"cpuset", "numaNodeResources"}
+    for name, least in (("cpuset", 30), ("numaNodeResources", 30), ("both", 10)):
+        assert given[name] >= least, given
+    for reason in (
+        "Unaligned NUMA Hint",
+        "Unsatisfied NUMA cpu",
+        "node(s) NUMA Topology",
+        "node(s) requested cpus",
+        "Insufficient amplified cpu",
+        "the requested CPUs",
     ):
         assert reasons[reason], reasons
 

@@ -10,7 +10,8 @@ from koordsched.clock import VIRTUAL_EPOCH
 from support.differential.choosing import Json, merged
 from support.differential.comparison import differences
 from support.differential.koordinator.allocations import allocation_differences
-from support.differential.koordinator.deliberate import Circumstances, deliberate
+from support.differential.koordinator.circumstances import Circumstances
+from support.differential.koordinator.deliberate import deliberate
 from support.differential.koordinator.equal import comparable
 from support.differential.koordinator.moments import absolute
 from support.differential.koordinator.recording import RecordedStep, Recording

@@ -1,0 +1,72 @@
+"""What ours does otherwise than the reference's NodeNUMAResource because that is wrong or gives up too early (docs/differences.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from support.differential.choosing import Json
+from support.differential.koordinator.circumstances import Circumstances, Rule
+from support.differential.koordinator.devices import NUMA_POLICY
+from support.differential.koordinator.numa_pods import NUMA_SPEC
+
+NOT_ENOUGH = r"Insufficient NUMA \w+|node\(s\) missing NUMA resources|not enough cpus available to satisfy request"
+IN_RESERVE = re.compile(rf"0/1 nodes are available: 1 ({NOT_ENOUGH})\.")
+"""A node that was chosen, and refused by Reserve."""
+IN_SCORE = re.compile(rf'running Score plugins: plugin "NodeNUMAResource" failed with: ({NOT_ENOUGH})')
+NO_CHOICE = re.compile(r"\d+ (Unsatisfied NUMA \w+|Unaligned NUMA Hint cause [\w ,\[\]]*?(?=, \d+ [A-Za-z]|\.))")
+"""Why no choice of NUMA nodes will do."""
+
+
+def refused_in_reserve(case: Circumstances) -> bool:
+    """Say whether ours refuses in Filter what the reference refuses in Reserve, or while it scores.
+
+    These are nodes under BestEffort, and those without the CPUs that a pod only prefers to bind.
+    """
+    if IN_RESERVE.fullmatch(case.theirs.message) or IN_SCORE.fullmatch(case.theirs.message):
+        return True
+    theirs, ours = case.feasible()
+    refused = theirs - ours | ({case.theirs.nominated} - {"", case.ours.nominated})
+    anywhere = may_prefer_binding(case.pod) or says_best_effort(case.pod)
+    return ours <= theirs and bool(refused) and (anywhere or refused <= under_best_effort(case.objects))
+
+
+def may_prefer_binding(pod: Json) -> bool:
+    return pod["metadata"].get("labels", {}).get("koordinator.sh/qosClass") in ("LSR", "LSE")
+
+
+def says_best_effort(pod: Json) -> bool:
+    spec: Json = json.loads(pod["metadata"].get("annotations", {}).get(NUMA_SPEC, "{}"))
+    return spec.get("numaTopologyPolicy") == "BestEffort"
+
+
+def under_best_effort(objects: Sequence[Json]) -> frozenset[str]:
+    return frozenset(name for name, found in policies(objects).items() if "BestEffort" in found)
+
+
+def under_a_policy(objects: Sequence[Json]) -> frozenset[str]:
+    return frozenset(name for name, found in policies(objects).items() if found)
+
+
+def policies(objects: Sequence[Json]) -> dict[str, list[str]]:
+    """Return each node's policies: that of its label, or those of its NodeResourceTopology where the label says nothing."""
+    reported = {body["metadata"]["name"]: body["topologyPolicies"] for body in objects if body["kind"] == "NodeResourceTopology"}
+    labels = {body["metadata"]["name"]: body["metadata"].get("labels", {}).get(NUMA_POLICY) for body in objects if body["kind"] == "Node"}
+    return {name: [label] if label else reported.get(name, []) for name, label in labels.items()}
+
+
+def as_many_as_can_be_bound(case: Circumstances) -> bool:
+    """Say whether it is about CPUs of several NUMA nodes: the reference takes equal shares, ours what is free on each."""
+    theirs, ours = case.feasible()
+    if theirs < ours:
+        return ours - theirs <= under_a_policy(case.objects)
+    return bool(case.theirs.message) and without_choices(case.theirs.message) == without_choices(case.ours.message)
+
+
+def without_choices(message: str) -> str:
+    """Return the message without what it says of choices of NUMA nodes, and without what is between its parts."""
+    return re.sub("[, ]", "", NO_CHOICE.sub("", message))
+
+
+RULES: tuple[Rule, ...] = (refused_in_reserve, as_many_as_can_be_bound)

@@ -27,7 +27,7 @@ def replay(recording: Recording) -> Iterator[Case]:
     """Yield each pod with both decisions. After each, the cluster is made what it was after the reference's."""
     known = [body for body in recording.objects if kind_of(body["apiVersion"], body["kind"])]  # a RuntimeClass is the API server's alone
     with Ours(absolute(known, BEGUN), (), json.dumps(recording.config), recording.gates) as ours:
-        writes = any(step.annotations for step in recording.steps)
+        writes = "DefaultPreBind" in enabled(recording.config)
         for step in recording.steps:
             ours.wait_until(step.at)
             ours.change(absolute(step.written, BEGUN), step.deleted)
@@ -52,6 +52,11 @@ def replay(recording: Recording) -> Iterator[Case]:
             yield Case(name, objects, (), pod, decision, judgement, [] if rule else differing, recording.config, rule)
             left = [body for body in pods if body["metadata"]["name"] not in step.evicted]
             ours.follow([*left, bound(pod, step)] if step.node else left)
+
+
+def enabled(config: Json) -> set[str]:
+    """Return the plugins that the profile has besides Kubernetes' own."""
+    return {each["name"] for each in config["profiles"][0]["plugins"]["multiPoint"]["enabled"]}
 
 
 def decision_of(step: RecordedStep, pods: Sequence[Json]) -> Decision:

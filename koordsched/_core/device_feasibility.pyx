@@ -22,6 +22,7 @@ from koordsched._core.device_group cimport (
     PASS,
     UNSUPPORTED_COUNT,
     Desired,
+    candidates_of,
     check_labels,
     fitting_of,
     free_vf,
@@ -72,6 +73,38 @@ cdef int32_t check_index(DeviceTable table, DeviceRequest request, Py_ssize_t in
     if code != PASS or not table.node[index].flags & HAS_ENTRY:
         return code
     return _check_devices(table, request, index, False, _asks_one_type(request), _is_plain_pair(request))
+
+
+cdef bint counts_devices(DeviceTable table, DeviceRequest request, Py_ssize_t index, Counted* found) noexcept nogil:
+    cdef const DeviceNode* node = &table.node[index]
+    cdef int k, type = request.types[0]
+    cdef bint asks_amounts = False
+    for k in range(request.named_count[type]):
+        asks_amounts |= request.amount[type][request.named[type][k]] > 0
+    if not asks_amounts or not _asks_one_type(request) or node.cells[type].count == 0 or not node.flags & HAS_ENTRY:
+        return False
+    if check_labels(table, request, index) != PASS or (type == GPU and not _counts_gpus(node, request)):
+        return False
+    found.type = type
+    found.wanted = request.count[type] if request.count[type] > 0 else 1
+    found.otherwise = INSUFFICIENT | type << DETAIL_BITS
+    if type == GPU and node.flags & HAS_TREE:
+        found.wanted = request.count[GPU]
+        found.otherwise = INSUFFICIENT_GPUS if request.scope == NO_SCOPE else INSUFFICIENT_SCOPED
+    found.candidates = candidates_of(table, request, index, type)
+    return True
+
+
+cdef bint _counts_gpus(const DeviceNode* node, DeviceRequest request) noexcept nogil:
+    """Answer whether `_check_gpus` asks for no more than that enough GPUs fit: a GPU that is not healthy has nothing free."""
+    cdef bint has_tree = node.flags & HAS_TREE != 0
+    if request.vf_matches[GPU] != NULL or request.scope > NODE_LEVEL or (request.scope != NO_SCOPE and not has_tree):
+        return False
+    if request.template_of != NULL and request.template_of[node.model] == NO_TEMPLATE_OF:
+        return False
+    if not request.shared:
+        return not request.by_partition and not node.flags & HONORS_PARTITIONS and request.scope == NO_SCOPE
+    return request.count[GPU] <= 1 or not has_tree
 
 
 cdef inline int32_t _check_devices(

@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
 from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest, is_skipped
 from koordsched._core.device_score cimport DeviceGroup
-from koordsched._core.device_table cimport HAS_VFS, TYPES, Cells, DeviceNode, DeviceTable, Masks, Positions, having_share8
+from koordsched._core.device_table cimport HAS_VFS, TYPES, Cells, DeviceColumns, DeviceNode, DeviceTable, Masks, Positions, having_share8
 
 cdef enum:
     # Codes, as device_facts.DeviceReason; what is above DETAIL_BITS is the detail
@@ -36,6 +36,12 @@ cdef struct Desired:
 
 # Return why a node's labels keep a pod out (deviceshare.md §5 steps 1 and 2), or 0.
 cdef int32_t check_labels(DeviceTable table, DeviceRequest request, Py_ssize_t index) noexcept nogil
+
+# Return the devices of a type that may fit: the listed ones that the selector matches.
+cdef Positions candidates_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, int type) noexcept nogil
+
+# Answer whether enough of a device is free, by what is used of it.
+cdef bint fits_unused(const DeviceColumns* columns, DeviceRequest request, int type, Py_ssize_t cell) noexcept nogil
 
 # Write what the request sees of one type of the node. mask: NUMA ids that devices must be of; 0: any.
 cdef void read_group(

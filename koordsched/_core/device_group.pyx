@@ -61,6 +61,27 @@ cdef Positions fitting_by_amounts(DeviceTable table, DeviceRequest request, Py_s
     return found
 
 
+cdef Positions candidates_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, int type) noexcept nogil:
+    cdef const Cells* cells = &table.node[index].cells[type]
+    cdef Positions found = table.masks[index * TYPES + type].listed
+    if request.matches[type] != NULL:
+        found &= ~_others(request, type, table.columns[type].labels + cells.start, cells.count)
+    return found
+
+
+cdef bint fits_unused(const DeviceColumns* columns, DeviceRequest request, int type, Py_ssize_t cell) noexcept nogil:
+    cdef Py_ssize_t at
+    cdef int k, r
+    cdef int64_t used
+    for k in range(request.named_count[type]):
+        r = request.named[type][k]
+        at = r * columns.capacity + cell
+        used = columns.used[at]
+        if columns.total[at] - (used if used > 0 else 0) < request.amount[type][r]:
+            return False
+    return True
+
+
 cdef Positions _fitting(DeviceRequest request, int type, const int64_t* free, Py_ssize_t stride, int count) noexcept nogil:
     """Return the devices of which enough is free."""
     cdef Positions found = 0

@@ -3,8 +3,9 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from koordsched._core.compiled_holdings cimport CompiledHoldings
+from koordsched._core.device_feasibility cimport Counted
 from koordsched._core.device_request cimport DeviceRequest
-from koordsched._core.device_table cimport GPU_RESOURCES, TYPES, DeviceTable, Positions
+from koordsched._core.device_table cimport GPU_RESOURCES, TYPES, DeviceColumns, DeviceTable, Positions
 from koordsched._core.numa_joint cimport NumaAlignment
 from koordsched._core.removal_filter cimport RemovalFilter
 
@@ -41,8 +42,12 @@ cdef class DeviceRemovals(RemovalFilter):
     cdef const RowHoldings* row
     cdef Py_ssize_t index
     cdef bint is_aligned
+    cdef bint is_counted              # `counted` decides, and only `used` follows what is removed and put back
+    cdef Counted counted
+    cdef Positions fitting            # devices of the type that fit now, where they are counted
     cdef bint is_changed              # since the last `code`
     cdef Positions[TYPES] touched     # devices whose columns have to follow what is used
     cdef int32_t last                 # what `code` returned
 
     cdef void _move(self, Py_ssize_t i, int sign) noexcept
+    cdef void _count(self, const HeldCell* held, const DeviceColumns* columns, Py_ssize_t cell) noexcept

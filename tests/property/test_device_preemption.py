@@ -77,7 +77,15 @@ def with_function(name: str) -> PodBuilder:
     return whole(name).request("koordinator.sh/rdma", "1").annotation(DEVICE_ALLOCATE_HINT, '{"rdma":{"vfSelector":{}}}')
 
 
-REQUESTS = [whole, half, two, two_of_a_scope, two_of_a_partition, with_interface, with_function]
+def interface(name: str) -> PodBuilder:
+    return pod(name).request("koordinator.sh/rdma", "100")
+
+
+def halves_of_two(name: str) -> PodBuilder:
+    return pod(name).request("koordinator.sh/gpu.shared", "2").request("koordinator.sh/gpu-memory-ratio", "100")
+
+
+REQUESTS = [whole, half, two, two_of_a_scope, two_of_a_partition, with_interface, with_function, interface, halves_of_two]
 
 
 def cluster(nodes: list[tuple[Running, str]]) -> World:
@@ -85,7 +93,14 @@ def cluster(nodes: list[tuple[Running, str]]) -> World:
     state = device_state(world)
     for i, (cards, described) in enumerate(nodes):
         name = f"n{i}"
-        made = node(name).cpu("64").allocatable("koordinator.sh/gpu", "400").allocatable("koordinator.sh/rdma", "200")
+        made = (
+            node(name)
+            .cpu("64")
+            .allocatable("koordinator.sh/gpu", "400")
+            .allocatable("koordinator.sh/rdma", "200")
+            .allocatable("koordinator.sh/gpu.shared", "400")
+            .allocatable("koordinator.sh/gpu-memory-ratio", "400")
+        )
         world.cache.set_node(made.build())
         if described != "none":
             layout = "2x1x1" if described == "fewer" else "2x1x2"

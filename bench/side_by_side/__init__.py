@@ -4,7 +4,8 @@
 
 - `workload.py`     nodes and pods, `cpus.py` and `gpus.py` those with CPUs of their own and with devices, `koordinator.py` all that
                     Koordinator's whole profile looks at; `filling.py` creates them
-- `competitors.py`  how each competitor is started and asked for its metrics; `null_binder.py` is the one that does not schedule
+- `competitors.py`  how each competitor is started and asked for its metrics; `null_binder.py` is the one that does not schedule,
+                    `traced.py` what ours with traces sends to
 - `race.py`         one run of one competitor on a control plane of its own; `bindings.py` sees when pods become bound;
                     `wire.py` and `machine.py` what the kernel counts
 - `exposition.py`   Prometheus' text: counters, histograms and their quantiles

@@ -17,7 +17,7 @@ from support.differential.koordinator.koord_scheduler import VARIABLE, executabl
 from support.served import Served, command, write_config
 
 from koordsched.scenario.live.process import free_port
-from side_by_side import cpus, gangs, gpus, koordinator, quotas, reservations
+from side_by_side import cpus, gangs, gpus, koordinator, quotas, reservations, traced
 from side_by_side.gpus import GPU, JOINT
 from side_by_side.quotas import QUOTA
 from side_by_side.workload import CPUSET, KOORDINATORS, SCHEDULER_NAME, Workload
@@ -78,6 +78,12 @@ def ours(plane: ControlPlane, load: Workload) -> Ours:
     return Ours(line, served)
 
 
+def ours_traced(plane: ControlPlane, load: Workload) -> Ours:
+    """Our scheduler as above, with traces of some attempts."""
+    plain = ours(plane, load)
+    return plain._replace(line=["env", *traced.environment(), *plain.line])
+
+
 def kube_scheduler(plane: ControlPlane, _load: Workload) -> KubeScheduler:
     return _built_on_kube_scheduler(plane, plane.binaries.kube_scheduler, write_config(plane.folder, kubeconfig_of(plane)))
 
@@ -130,7 +136,14 @@ def kubeconfig_of(plane: ControlPlane, identity: Identity = SCHEDULER) -> Path:
 
 
 KUBE_SCHEDULER, KOORD_SCHEDULER = "kube-scheduler", "koord-scheduler"
-COMPETITORS: dict[str, Competitor] = {KUBE_SCHEDULER: kube_scheduler, KOORD_SCHEDULER: koord_scheduler, "ours": ours, "null": null}
+OURS_TRACED = "ours-traced"
+COMPETITORS: dict[str, Competitor] = {
+    KUBE_SCHEDULER: kube_scheduler,
+    KOORD_SCHEDULER: koord_scheduler,
+    "ours": ours,
+    OURS_TRACED: ours_traced,
+    "null": null,
+}
 
 
 def able(theme: str) -> list[str]:
@@ -141,4 +154,4 @@ def able(theme: str) -> list[str]:
 def usual(theme: str, environ: Mapping[str, str]) -> list[str]:
     """Return who takes part unless others are named: koord-scheduler where a theme is about its plugins, and only if it is there."""
     asked = theme in {*KOORDINATORS, *koordinator.CHART} and VARIABLE in environ
-    return [name for name in able(theme) if asked or name != KOORD_SCHEDULER]
+    return [name for name in able(theme) if name != OURS_TRACED and (asked or name != KOORD_SCHEDULER)]

@@ -1,4 +1,4 @@
-"""What ours does otherwise than the reference because the reference is wrong or gives up too early (docs/differences.md).
+"""What ours does otherwise than the reference because the reference is wrong or gives up too early (docs/differences.md), or by chance.
 
 A rule looks at a case that differs and says whether it is the one that it knows; what no rule knows is a defect.
 """
@@ -15,7 +15,12 @@ def any_of_equal_victims(case: Circumstances) -> bool:
     return not said and set(case.theirs.evicted) == set(case.ours.evicted)
 
 
-RULES = (*deliberate_devices.RULES, *deliberate_numa.RULES, any_of_equal_victims)
+def another_of_equal_nodes(case: Circumstances) -> bool:
+    """Say whether the reference's Reserve refused the node that chance chose of equal ones."""
+    return case.theirs.message.startswith("0/1 nodes are available: ") and len(case.ours.best) > 1
+
+
+RULES = (*deliberate_devices.RULES, *deliberate_numa.RULES, any_of_equal_victims, another_of_equal_nodes)
 
 
 def deliberate(case: Circumstances) -> str:

@@ -69,4 +69,10 @@ def without_choices(message: str) -> str:
     return re.sub("[, ]", "", NO_CHOICE.sub("", message))
 
 
-RULES: tuple[Rule, ...] = (refused_in_reserve, as_many_as_can_be_bound)
+def victims_leave_their_numa_nodes(case: Circumstances) -> bool:
+    """Say whether ours makes room for a pod that must have a NUMA node to itself: for the reference its victims are still there."""
+    found_then = case.theirs.message.partition("preemption: ")[2]
+    return bool(case.ours.nominated) and NUMA_SPEC in case.pod["metadata"].get("annotations", {}) and "Unaligned NUMA Hint" in found_then
+
+
+RULES: tuple[Rule, ...] = (refused_in_reserve, as_many_as_can_be_bound, victims_leave_their_numa_nodes)

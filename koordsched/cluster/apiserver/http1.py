@@ -30,7 +30,9 @@ MAX_OVERHEAD = 256 * 1024
 """Bytes of an answer that are no body: status line, headers, preliminary answers, trailers. A kube-apiserver sends less than 2 KiB."""
 _OVERHEAD_FACTOR = 8
 """So many bytes may a byte of body cost in addition: a chunk of one byte is six bytes on the wire."""
-
+READ_BYTES = 64 * 1024
+"""At most so many bytes are taken from a connection at once. uvloop would make room for 256 KiB for each look at a TLS connection, twice
+for every answer; as room of that size is mapped and unmapped by the kernel (`server.garbage`), that was a tenth of a scheduler's CPU."""
 
 MaySend = Callable[[], None] | None
 """Asked when nothing stands between the request and the wire any more; it raises to keep it from being sent."""
@@ -44,11 +46,11 @@ class Server(msgspec.Struct, frozen=True):
     name: str
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One connection, which has at most one request under way."""
 
-    def __init__(self, max_answer: int) -> None:
-        """max_answer: bytes that the body of an answer may have."""
+    def __init__(self, max_answer: int, room: memoryview) -> None:
+        """max_answer: bytes that the body of an answer may have. room: where what comes is put, and copied from at once; one for many."""
         self.usable = False  # for another request
         self.idle_since = 0.0  # the loop's time; kept by the pool
         self.context: ssl.SSLContext | None = None  # kept by the pool
@@ -57,6 +59,7 @@ class HttpConnection(asyncio.Protocol):
         # An answer, or why there is none. No exception: with its traceback it would hold this connection and its buffers (256 KiB with TLS)
         # until the garbage collector looks.
         self._waiter: asyncio.Future[ApiResponse | str] | None = None
+        self._room = room
         self._max_answer = max_answer
         self._max_body = max_answer  # of the answer being read
         self._body = bytearray()
@@ -139,10 +142,14 @@ class HttpConnection(asyncio.Protocol):
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, True)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, count: int) -> None:
         if self._waiter is None or self._parser is None or self._waiter.done():
             self.close()  # without a request
             return
+        data = bytes(self._room[:count])
         if not self._status:
             self._head = self._head + data if self._head else data
         try:
@@ -209,6 +216,7 @@ class ConnectionPool:
         self._server = server
         self._max_answer = max_answer
         self._connect_timeout = connect_timeout
+        self._room = memoryview(bytearray(READ_BYTES))
         self._idle: list[HttpConnection] = []
         self._all: set[HttpConnection] = set()
         self._places = Semaphore(limit)
@@ -271,7 +279,7 @@ class ConnectionPool:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: HttpConnection(self._max_answer),
+                    lambda: HttpConnection(self._max_answer, self._room),
                     server.host,
                     server.port,
                     ssl=context,

@@ -104,7 +104,7 @@ async def test_connections_notice_a_peer_that_is_gone(server: Any) -> None:
 
 
 async def test_an_error_of_the_connection_is_the_reason_in_the_systems_words() -> None:
-    connection = http1.HttpConnection(1000)
+    connection = http1.HttpConnection(1000, memoryview(bytearray(1000)))
     connection._waiter = waiter = asyncio.get_running_loop().create_future()
     connection.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
     assert waiter.result() == "connection reset by peer"

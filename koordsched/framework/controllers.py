@@ -34,6 +34,8 @@ K = TypeVar("K", bound=Hashable)
 ALL_PLUGINS = "*"
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds
 KEYS_TO_REMEMBER = 1024
+LONGEST_HOLD, HOLD_STEP = 10.0, 0.1
+"""Seconds for which work is put off for bindings at most, and between two looks at whether it still has to be."""
 
 
 class Controller(msgspec.Struct, frozen=True):
@@ -79,14 +81,19 @@ class WorkQueue(Generic[K]):
     What fails is handed out again, after a delay that grows from failure to failure. On one event loop, in its time.
     """
 
-    def __init__(self, name: str, interval: float = 1.0) -> None:
-        """name: what the log calls work that failed. interval: seconds."""
+    def __init__(self, name: str, interval: float = 1.0, gives_way: Callable[[], bool] = lambda: False) -> None:
+        """name: what the log calls work that failed. interval: seconds.
+
+        gives_way: whether work that is due has to wait, which it does until it is ten seconds late; what is wanted at once does not.
+        """
         self._name = name
         self._interval = interval
+        self._gives_way = gives_way
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # an entry is void when `_due` has another time for its key
         self._serial = count()
-        self._rests_until: dict[K, float] = {}  # keys that were handed out within the interval
+        self._rests_until: dict[K, float] = {}  # keys that were handed out within the interval, and before
+        self._rests_to_keep = KEYS_TO_REMEMBER
         self._failures: dict[K, int] = {}
         self._sooner = asyncio.Event()  # what is due first is due earlier than it was
 
@@ -131,11 +138,12 @@ class WorkQueue(Generic[K]):
                 heappop(self._heap)
             now = _now()
             if self._heap and self._heap[0][0] <= now:
+                if 0.0 < self._heap[0][0] and now < self._heap[0][0] + LONGEST_HOLD and self._gives_way():
+                    await asyncio.sleep(HOLD_STEP)
+                    continue
                 _, _, key = heappop(self._heap)
                 del self._due[key]
-                if len(self._rests_until) >= KEYS_TO_REMEMBER:
-                    self._rests_until = {other: until for other, until in self._rests_until.items() if until > now}
-                self._rests_until[key] = now + self._interval
+                self._rest(key, now)
                 return key
             self._sooner.clear()
             try:
@@ -143,6 +151,12 @@ class WorkQueue(Generic[K]):
                     await self._sooner.wait()
             except TimeoutError:
                 continue
+
+    def _rest(self, key: K, now: float) -> None:
+        if len(self._rests_until) >= self._rests_to_keep:
+            self._rests_until = {other: until for other, until in self._rests_until.items() if until > now}
+            self._rests_to_keep = max(KEYS_TO_REMEMBER, 2 * len(self._rests_until))
+        self._rests_until[key] = now + self._interval
 
 
 def _now() -> float:

@@ -137,6 +137,9 @@ class Handle(Protocol):
     def nominator(self) -> Nominator:
         """The nominations, to read and to follow."""
 
+    def has_backlog(self) -> bool:
+        """Answer whether pods wait to be tried, or placements for their turn to be bound: what only reports is written after these."""
+
     @property
     def preemption_metrics(self) -> PreemptionMetrics: ...
 

@@ -146,6 +146,11 @@ class SchedulerContext:
         self.bind_slots = Semaphore(MAX_BINDS_IN_FLIGHT)
         self._malformed: dict[str, str] = {}  # by uid: what was last reported of an object
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether pods wait to be tried, or placements for their turn to be bound."""
+        return self.queue.sizes().active > 0 or self.bind_slots.locked()
+
     def events(self, profile: str) -> EventRecorder:
         """Return the recorder that writes in the name of this profile."""
         return self.recorders[profile]

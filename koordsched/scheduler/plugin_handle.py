@@ -80,6 +80,9 @@ class PluginHandle:
     def nominator(self) -> Nominator:
         return self._queue.nominator
 
+    def has_backlog(self) -> bool:
+        return self._context.has_backlog
+
     @property
     def preemption_metrics(self) -> PreemptionCollectors:
         return self._context.metrics.framework.preemption

@@ -108,7 +108,7 @@ class Scheduler:
         host = socket.gethostname()
         for name in self.profiles:
             source = EventSource(name, f"{name}-{host}")
-            recording = RecorderOptions(self._busy, dependencies.suppressed)
+            recording = RecorderOptions(lambda: context.has_backlog, dependencies.suppressed)
             context.recorders[name] = EventRecorder(dependencies.cluster, self.clock, dependencies.random, source, recording)
         self._recorders = list(context.recorders.values())
         self.queue.call_on_backoff(self._arm)
@@ -257,7 +257,7 @@ class Scheduler:
     @property
     def has_backlog(self) -> bool:
         """Whether pods wait to be tried, or placements for their turn to be bound."""
-        return self.queue.sizes().active > 0 or self._context.bind_slots.locked()
+        return self._context.has_backlog
 
     async def stop(self) -> None:
         """Stop popping, finish what is being bound, write what is not written yet, and end."""
@@ -365,9 +365,6 @@ class Scheduler:
         await StandingCheck(self._sources(), self._informers, self.metrics).run(self._check_interval)
 
     # Making the parts
-
-    def _busy(self) -> bool:
-        return self.queue.sizes().active > 0
 
     def _queue_profiles(self) -> dict[str, QueueProfile]:
         return {

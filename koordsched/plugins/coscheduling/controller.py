@@ -1,7 +1,7 @@
 """The PodGroup controller: phases and counts in the status of PodGroups (coscheduling.md §9). On the leader only.
 
 A status is written a second after something changed, with all that has changed by then, so that a gang that is placed at once costs one
-request: what it went through on the way is not written.
+request: what it went through on the way is not written. While pods wait to be bound it is written up to ten seconds later, after them.
 
 A Reservation that is a member is scheduled once it has a node, and has ended once it has succeeded or failed; it never runs.
 """
@@ -47,7 +47,7 @@ class PodGroupController:
         self._clock = handle.clock
         self._gangs = gangs
         self._groups: Mapping[str, PodGroup] = handle.informer(POD_GROUP).store
-        self._work: WorkQueue[str] = WorkQueue("status of a PodGroup")
+        self._work: WorkQueue[str] = WorkQueue("status of a PodGroup", gives_way=handle.has_backlog)
         self._uids: dict[str, str] = {}  # by gang: the PodGroup that was looked at last
         self._ended: dict[str, dict[str, str]] = {}  # by gang: the phases of members that ended, by uid
         self._counted: dict[str, dict[str, Pod]] = {}  # by gang: the members at the last look, by uid

@@ -10,7 +10,7 @@ from support.virtual_loop import clock, pytest_asyncio_loop_factories
 
 from koordsched import tasks
 from koordsched.cluster.port import TooManyRequests
-from koordsched.framework.controllers import FIRST_RETRY, LONGEST_RETRY, WorkQueue, is_enabled
+from koordsched.framework.controllers import FIRST_RETRY, HOLD_STEP, LONGEST_HOLD, LONGEST_RETRY, WorkQueue, is_enabled
 
 __all__ = ["clock", "pytest_asyncio_loop_factories"]
 
@@ -164,3 +164,16 @@ async def test_what_was_handed_out_long_ago_is_forgotten() -> None:
     await worker.for_seconds(1.5)
     assert len(worker.queue) == 0
     assert len(worker.queue._rests_until) < 1_200
+
+
+async def test_work_waits_for_what_it_gives_way_to_until_it_is_ten_seconds_late_unless_it_is_wanted_at_once() -> None:
+    worker, busy = Worker(), [True]
+    worker.queue = WorkQueue("test", gives_way=lambda: busy[0])
+    worker.queue.add("a", after=2.0)
+    worker.queue.add("b")
+    assert await worker.for_seconds(20) == [(0, "b"), (2 + LONGEST_HOLD, "a")]
+    worker.queue.add("a", after=2.0)
+    asyncio.get_running_loop().call_later(5.0, busy.clear)
+    asyncio.get_running_loop().call_later(5.0, busy.append, False)
+    [(when, key)] = await worker.for_seconds(20)
+    assert (key, 5.0 <= when <= 5.0 + HOLD_STEP) == ("a", True)

@@ -16,6 +16,7 @@ from support.stages import nodes_of_pods
 
 from koordsched.api.kinds import NODE, POD_GROUP
 from koordsched.cluster.memory.cluster import MemoryCluster
+from koordsched.scheduler.context import SchedulerContext
 
 
 @pytest.fixture
@@ -65,3 +66,22 @@ async def test_a_gang_that_is_placed_costs_nothing_more_however_long_it_stands(r
         await world.create(NODE, node_manifest("m", "20"))
         await world.sleep(1800)
         assert requests == placed
+
+
+async def test_the_status_of_a_pod_group_is_written_after_the_pods_that_wait_to_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is due a second after the last member has come; pods wait to be bound for four seconds here."""
+    async with embedded(asyncio.get_running_loop(), coscheduling_config()) as world:
+        await world.create(NODE, node_manifest("n", "20"))
+        await world.start()
+        monkeypatch.setattr(SchedulerContext, "has_backlog", True)
+        await create_pod_group(world, "a", 3)
+        for number in range(3):
+            await create_member(world, "a", f"a{number}")
+        await world.sleep(4)
+        [group] = await world.list(POD_GROUP)
+        assert all(nodes_of_pods(world).values())
+        assert not group.get("status")
+        monkeypatch.setattr(SchedulerContext, "has_backlog", False)
+        await world.sleep(1)
+        [group] = await world.list(POD_GROUP)
+        assert (group["status"]["phase"], group["status"]["scheduled"]) == ("Scheduled", 3)

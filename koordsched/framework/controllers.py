@@ -138,7 +138,7 @@ class WorkQueue(Generic[K]):
                 heappop(self._heap)
             now = _now()
             if self._heap and self._heap[0][0] <= now:
-                if 0.0 < self._heap[0][0] and now < self._heap[0][0] + LONGEST_HOLD and self._gives_way():
+                if self._heap[0][0] > 0.0 and now < self._heap[0][0] + LONGEST_HOLD and self._gives_way():
                     await asyncio.sleep(HOLD_STEP)
                     continue
                 _, _, key = heappop(self._heap)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-MAX_BINDS_IN_FLIGHT = 100
+MAX_BINDS_IN_FLIGHT = 64
+"""As many as there are connections for them (`ConnectionSettings.connections`): any more would wait a second time, for one of these."""
 MAX_MALFORMED = 4096
 """Malformed objects of which it is remembered what was reported."""
 MALFORMED_EVENT = "InvalidAnnotation"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 JSON = "application/json"
+KNOWN_COLLECTIONS = 1024
+"""Paths of a kind in a namespace that are remembered."""
 
 
 class Pool(Enum):
@@ -78,6 +80,7 @@ def all_path(kind: Kind) -> str:
     return f"{_root(kind)}/{kind.plural}"
 
 
+@lru_cache(maxsize=KNOWN_COLLECTIONS)
 def collection_path(kind: Kind, namespace: str) -> str:
     """Return the path under which an object of the namespace is created."""
     if not kind.namespaced:

@@ -14,7 +14,7 @@ from support.virtual_loop import running, settle
 
 from koordsched.api.groups import Event
 from koordsched.api.kinds import EVENT
-from koordsched.cluster.event_body import EventSource, event_name, short_note
+from koordsched.cluster.event_body import EventSource, event_name, micro_time, short_note
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.memory import Fault, Faults, MemoryCluster, Moment
@@ -367,3 +367,17 @@ async def test_a_flush_that_takes_too_long_can_be_given_up(clock: VirtualClock) 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(5):
             await recorder.flush()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00.000000Z"),
+        (1_700_000_000.25, "2023-11-14T22:13:20.250000Z"),
+        (1_700_000_000.000001, "2023-11-14T22:13:20.000001Z"),
+        (59.9999994, "1970-01-01T00:00:59.999999Z"),
+        (59.9999999, "1970-01-01T00:01:00.000000Z"),
+    ],
+)
+def test_times_have_microseconds_and_are_rounded_to_them(seconds: float, text: str) -> None:
+    assert micro_time(seconds) == text

@@ -156,7 +156,7 @@ async def test_no_more_pods_are_placed_than_can_be_bound_soon(stage: Stage) -> N
         await world.start()
         await asyncio.sleep(1)
         assert MAX_BINDS_IN_FLIGHT < pods - world.scheduler.queue.sizes().active < most + 2 * PODS_A_TURN
-        await asyncio.sleep(60)
+        await asyncio.sleep(5 + 5 * pods / MAX_BINDS_IN_FLIGHT)
         assert len(bound(world)) == pods
 
 

@@ -79,6 +79,9 @@ class RecordedActions:
     def evicted(self, result: str, seconds: float) -> None:
         self.said.append(f"evicted: {result}")
 
+    def has_backlog(self) -> bool:
+        return False
+
     def volume_stage_failed(self, operation: str) -> None:
         self.said.append(f"volume stage failed: {operation}")
 

@@ -34,6 +34,9 @@ K = TypeVar("K", bound=Hashable)
 ALL_PLUGINS = "*"
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds
 KEYS_TO_REMEMBER = 1024
+KEYS_A_TURN = 20
+"""Keys that are looked at between two turns of the event loop, where none of them is waited for: with all objects of a kind at the start, a
+fraction of a millisecond each, the first pods are placed meanwhile."""
 
 
 class Controller(msgspec.Struct, frozen=True):
@@ -86,7 +89,8 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # an entry is void when `_due` has another time for its key
         self._serial = count()
-        self._rests_until: dict[K, float] = {}  # keys that were handed out within the interval
+        self._rests_until: dict[K, float] = {}  # keys that were handed out within the interval, and some that were before
+        self._forgets_at = KEYS_TO_REMEMBER  # when there are so many of them, those from before are forgotten
         self._failures: dict[K, int] = {}
         self._sooner = asyncio.Event()  # what is due first is due earlier than it was
 
@@ -111,7 +115,9 @@ class WorkQueue(Generic[K]):
 
         Whatever it raises is logged and counted, and costs this key a delay.
         """
-        while True:
+        for number in count(1):
+            if number % KEYS_A_TURN == 0:
+                await asyncio.sleep(0)
             key = await self._next()
             try:
                 again = await work(key)
@@ -133,8 +139,10 @@ class WorkQueue(Generic[K]):
             if self._heap and self._heap[0][0] <= now:
                 _, _, key = heappop(self._heap)
                 del self._due[key]
-                if len(self._rests_until) >= KEYS_TO_REMEMBER:
+                if len(self._rests_until) >= self._forgets_at:
                     self._rests_until = {other: until for other, until in self._rests_until.items() if until > now}
+                    # Thousands may rest at once: to look at all of them again with each key would be a square.
+                    self._forgets_at = max(KEYS_TO_REMEMBER, 2 * len(self._rests_until))
                 self._rests_until[key] = now + self._interval
                 return key
             self._sooner.clear()

@@ -40,7 +40,7 @@ class Kind(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def is_custom(self) -> bool:
-        """Whether a CustomResourceDefinition defines it, as far as its group tells: "apps" and "storage.k8s.io" are built in."""
+        """Whether a CustomResourceDefinition defines it, judged by its group: "apps" and "storage.k8s.io" are built in."""
         first, _, rest = self.group.partition(".")
         return bool(first and rest) and rest != BUILT_IN
 

@@ -14,6 +14,9 @@ from koordsched.api import core, groups, storage
 from koordsched.api.koordinator import devices, explanations, gangs, measurements, quotas, reservations
 from koordsched.api.meta import Object, Unstructured
 
+BUILT_IN = "k8s.io"
+"""What groups of Kubernetes end in behind their first word; those of its projects, such as scheduling.sigs.k8s.io, have more words."""
+
 
 class Kind(msgspec.Struct, frozen=True, cache_hash=True):
     """A kind of object: its names, its scope and the Struct that holds what is read of it. `group` is "" for core kinds."""
@@ -34,6 +37,12 @@ class Kind(msgspec.Struct, frozen=True, cache_hash=True):
     def plural_group(self) -> str:
         """Return the name RBAC and CRDs use: "pods" or "plural.group"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CustomResourceDefinition defines it, judged by its group: "apps" and "storage.k8s.io" are built in."""
+        first, _, rest = self.group.partition(".")
+        return bool(first and rest) and rest != BUILT_IN
 
 
 def _namespaced(api_version: str, kind: str, plural: str, struct: type[Object]) -> Kind:

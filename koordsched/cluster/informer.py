@@ -39,10 +39,15 @@ if TYPE_CHECKING:
 
     from koordsched.api.kinds import Kind
     from koordsched.clock import Clock
+    from koordsched.cluster.port import ListPage
 
 PAGE_SIZE = 2_500
 """client-go's 500 costs the API server half as much again as 5,000 do (docs/benchmarks.md). Of pods with 5 kB each this is 12 MB, and to
 find the items in it takes 8 ms between two turns of the event loop (bench_drift.py)."""
+CUSTOM_PAGE_SIZE = 10_000
+"""Of custom resources, of which there are one or two a node: a whole list, if it can be. The first page comes from the API server's watch
+cache, the others from etcd where nothing of the kind has changed lately, and to decode custom resources anew costs it twice what all else
+of a list does (docs/benchmarks.md). Where so large a page is refused or does not come, the next ones are smaller."""
 PROBE_SECONDS = 30.0
 """How often a kind that the cluster does not serve is asked for again."""
 SHORT_WATCH_SECONDS = 1.0
@@ -88,6 +93,7 @@ class Informer(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._retries: dict[str, asyncio.TimerHandle] = {}  # by key: when handlers that missed a change of the object are called again
         self._relisted_for_nothing = False
+        self._page_size = CUSTOM_PAGE_SIZE if kind.is_custom else PAGE_SIZE
         self._first: list[Informer[Any]] = []  # whose first lists are taken over before this one's
         self._served = True  # as far as is known
         self._distrusted = False  # the watch is to be given up
@@ -206,7 +212,7 @@ class Informer(Generic[T]):
         listed: dict[str, T] = {}
         token = ""
         while True:
-            page = await self._cluster.list(self.kind, field_selector=self._field_selector, limit=PAGE_SIZE, continue_token=token)
+            page = await self._page(token)
             listed.update({object_key(obj): cast("T", obj) for obj in page.items})
             listed.update({key: self.store[key] for key in page.unreadable if key in self.store})
             token = page.continue_token
@@ -221,6 +227,13 @@ class Informer(Generic[T]):
         self._distrusted = False
         await self._take_over(listed)
         self.resource_version = page.resource_version
+
+    async def _page(self, token: str) -> ListPage:
+        try:
+            return await self._cluster.list(self.kind, field_selector=self._field_selector, limit=self._page_size, continue_token=token)
+        except ClusterError:
+            self._page_size = PAGE_SIZE
+            raise
 
     async def _watch(self) -> None:
         """Follow one watch to its end."""

@@ -36,6 +36,9 @@ FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds
 KEYS_TO_REMEMBER = 1024
 LONGEST_HOLD, HOLD_STEP = 10.0, 0.1
 """Seconds for which work is put off for bindings at most, and between two looks at whether it still has to be."""
+KEYS_A_TURN = 20
+"""Keys that are looked at between two turns of the event loop, where none of them is waited for: with all objects of a kind at the start, a
+fraction of a millisecond each, the first pods are placed meanwhile."""
 
 
 class Controller(msgspec.Struct, frozen=True):
@@ -118,7 +121,9 @@ class WorkQueue(Generic[K]):
 
         Whatever it raises is logged and counted, and costs this key a delay.
         """
-        while True:
+        for number in count(1):
+            if number % KEYS_A_TURN == 0:
+                await asyncio.sleep(0)
             key = await self._next()
             try:
                 again = await work(key)
@@ -153,6 +158,7 @@ class WorkQueue(Generic[K]):
                 continue
 
     def _rest(self, key: K, now: float) -> None:
+        # Thousands may rest at once: to look at all of them again with each key would be a square.
         if len(self._rests_until) >= self._rests_to_keep:
             self._rests_until = {other: until for other, until in self._rests_until.items() if until > now}
             self._rests_to_keep = max(KEYS_TO_REMEMBER, 2 * len(self._rests_until))

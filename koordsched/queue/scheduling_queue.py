@@ -225,10 +225,10 @@ class SchedulingQueue:
 
     def move_all(self, event: ClusterEvent, old: Object | None, new: Object | None, scope: Scope = ALL_PODS) -> None:
         """Move the unschedulable pods that the event may help. Plugin state and the node table must show it already. O(affected groups)."""
-        if not self._is_registered(event):
-            return
         unschedulable, in_flight = len(self._queues.unschedulable), len(self._inflight.pods)
-        if unschedulable or in_flight:  # a quiet cluster starts with tens of thousands of events
+        if not unschedulable and not in_flight:
+            return  # a start brings tens of thousands of events
+        if self._is_registered(event):
             observed = ObservedEvent(event, old, new)
             if unschedulable:
                 self._mover.move_all(observed, scope)

@@ -11,7 +11,7 @@ import asyncio
 import math
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cache.plugin_state import PodsWith
@@ -50,7 +50,7 @@ from koordsched.scheduler.waiting_groups import WaitingGroups
 from koordsched.tasks import TaskFailure, Tasks, call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 
     from koordsched.api.core import Node, Pod
     from koordsched.api.kinds import Kind
@@ -177,8 +177,8 @@ class Scheduler:
             if number % OBJECTS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    def begin(self) -> None:
-        """Schedule, once everything has been handled."""
+    def begin(self, controllers_after: float = 0.0) -> None:
+        """Schedule, once everything has been handled. controllers_after: seconds until the controllers of plugins begin."""
         self._tasks.keep("status writer", self.status_writer.run)
         for recorder in self._recorders:
             self._tasks.keep("event writer", recorder.run)
@@ -187,15 +187,15 @@ class Scheduler:
         self._tasks.must_run("flush of unschedulable pods", self._flush_unschedulable)
         self._tasks.keep("monitor of scheduling", partial(self._context.monitor.run, self._under_way))
         self._loop_task = self._tasks.must_run("scheduling loop", self.cycle.run)
-        self._begin_controllers()
+        self._begin_controllers(controllers_after)
 
-    def _begin_controllers(self) -> None:
+    def _begin_controllers(self, after: float) -> None:
         """Start the controllers of plugins that --controller-plugins leaves on."""
         running = {name: found for name, found in self._controllers.items() if is_enabled(name, self._controller_plugins)}
         for plugin, controllers in running.items():
             for controller in controllers:
                 start = self._controller_tasks.must_run if controller.vital else self._controller_tasks.keep
-                start(f"controller {plugin}/{controller.name}", controller.run)
+                start(f"controller {plugin}/{controller.name}", partial(_run_after, after, controller.run) if after else controller.run)
         if self._controllers:
             log.info("controllers of plugins", run=list(running), off=[name for name in self._controllers if name not in running])
 
@@ -467,3 +467,8 @@ def _extenders(config: SchedulerConfiguration, context: SchedulerContext) -> Ext
     from koordsched.scheduler.extenders.chain import ExtenderChain  # noqa: PLC0415  # brings an HTTP client that few need
 
     return ExtenderChain.of(config.extenders, context.cache, context.cluster)
+
+
+async def _run_after(seconds: float, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await asyncio.sleep(seconds)
+    await run()

@@ -49,6 +49,8 @@ STOP_SECONDS = 6.0
 KILL_SECONDS = 1.0
 CONDITIONS_SECONDS = 0.5
 """How long a successor waits for the last conditions. It decides about the same pods anew, and says so itself."""
+CONTROLLERS_SECONDS = 1.0
+"""How long the first pods have the scheduler for themselves: then controllers look at all that was listed, a status each."""
 STREAMING_LISTS = "KUBE_FEATURE_WatchListClient"
 """The environment variable by which client-go's programs read lists as a stream."""
 STOPPED, FAILED = 0, 1
@@ -189,7 +191,7 @@ class Process:
             barrier = SyncBarrier.of(self._options.flags, self._options.config.leader_election.resource_name)
             if barrier is not None:
                 await barrier.wait(connection, self._options.clock, scheduler)
-        scheduler.begin()
+        scheduler.begin(CONTROLLERS_SECONDS)
         log.info("scheduling", nodes=scheduler.cache.table.live_count, pods=len(scheduler.cache.pods))
 
     async def _stop(self, scheduler: Scheduler) -> None:

@@ -92,7 +92,7 @@ class ApiServer:
             content_type=request.content_type if request.body is not None else "",
             seconds=self._settings.request_timeout,
         )
-        return await self._transport.request(call)
+        return bytes(await self._transport.request(call))
 
     async def list(self, kind: Kind, *, field_selector: str = "", limit: int = 0, continue_token: str = "") -> ListPage:
         """Return a page of the newest state; where the server streams lists, the first page holds everything."""

@@ -29,6 +29,7 @@ from koordsched.log import get_logger
 
 if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
+    from koordsched.cluster.apiserver.wire import Body
 
 T = TypeVar("T", bound=Object)
 UNDECODABLE = (*JSON_ERRORS, InvalidObject)
@@ -101,7 +102,7 @@ class KindDecoder:
         self._pages = msgspec.json.Decoder(_RawPage)
         self._events: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_TypedEvent[struct])
 
-    def object(self, body: bytes | msgspec.Raw) -> Object:
+    def object(self, body: Body | msgspec.Raw) -> Object:
         """Decode one object; one of UNDECODABLE when it cannot be read."""
         if self._typed:
             try:
@@ -110,7 +111,7 @@ class KindDecoder:
                 pass  # nulls, or values that are not what they must be: the slow way names which
         return self._checked(body)
 
-    async def page(self, body: bytes) -> ListPage:
+    async def page(self, body: Body) -> ListPage:
         """Decode a page of a list, so many items a turn of the event loop; one of UNDECODABLE when it is none."""
         page = self._pages.decode(body)  # finds where items begin and end: a tenth to a fifth of the whole work
         items: list[Object] = []
@@ -186,7 +187,7 @@ class KindDecoder:
         kept = ObjectMeta(name=name, namespace=namespace, resource_version=version, annotations=annotations)
         return WatchEvent(BOOKMARK, Object(api_version=self._kind.api_version, kind=self._kind.kind, metadata=kept))
 
-    def _checked(self, body: bytes | msgspec.Raw) -> Object:
+    def _checked(self, body: Body | msgspec.Raw) -> Object:
         raw = msgspec.json.decode(body)
         if isinstance(raw, dict):
             raw.setdefault("apiVersion", self._kind.api_version)

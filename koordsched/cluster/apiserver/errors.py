@@ -31,6 +31,8 @@ from koordsched.cluster.port import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from koordsched.cluster.apiserver.wire import Body
+
 OK = 200
 REDIRECT = 300
 NOT_FOUND = 404
@@ -102,7 +104,7 @@ class SentRequest(msgspec.Struct, frozen=True):
         return f"{self.method} {self.url.split('?', 1)[0]}"
 
 
-def answer_error(sent: SentRequest, code: int, body: bytes, retry_after: str | None = None) -> ClusterError:
+def answer_error(sent: SentRequest, code: int, body: Body, retry_after: str | None = None) -> ClusterError:
     """Return the error that an answer with this status code stands for; `retry_after` is its Retry-After header."""
     try:
         status = msgspec.json.decode(body, type=ApiStatus)
@@ -162,5 +164,5 @@ def _seconds(retry_after: str | None) -> float | None:
     return float(retry_after) if retry_after and retry_after.isdecimal() and retry_after.isascii() else None
 
 
-def _shown(body: bytes) -> str:
+def _shown(body: Body) -> str:
     return " ".join(body[:_SHOWN].decode(errors="replace").split())

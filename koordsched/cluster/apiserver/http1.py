@@ -50,7 +50,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     """One connection, which has at most one request under way."""
 
     def __init__(self, max_answer: int, room: memoryview) -> None:
-        """max_answer: bytes that the body of an answer may have. room: where what comes is put, and copied from at once; one for many."""
+        """max_answer: bytes that the body of an answer may have. room: where what comes is put, and parsed at once; one for many."""
         self.usable = False  # for another request
         self.idle_since = 0.0  # the loop's time; kept by the pool
         self.context: ssl.SSLContext | None = None  # kept by the pool
@@ -149,16 +149,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._waiter is None or self._parser is None or self._waiter.done():
             self.close()  # without a request
             return
-        data = bytes(self._room[:count])
+        data = self._room[:count]
         if not self._status:
-            self._head = self._head + data if self._head else data
+            self._head += data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"not HTTP: {error}")
             self.close()
             return
-        self._received += len(data)
+        self._received += count
         overhead = self._received - len(self._body)
         if not self._too_large and overhead > MAX_OVERHEAD + _OVERHEAD_FACTOR * len(self._body):
             self._too_large = f"its headers are larger than {MAX_OVERHEAD} bytes"
@@ -176,7 +176,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        broken = ApiResponse(self._status, bytes(self._body), self._retry_after, self._too_large or "it broke off")
+        broken = ApiResponse(self._status, self._body, self._retry_after, self._too_large or "it broke off")
         waiter.set_result(broken if self._status else why)
 
     # What httptools calls
@@ -206,7 +206,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         assert self._parser is not None
         if self._status and not self._too_large and self._waiter is not None and not self._waiter.done():
             self.usable = self._parser.should_keep_alive()
-            self._waiter.set_result(ApiResponse(self._status, bytes(self._body), self._retry_after))
+            self._waiter.set_result(ApiResponse(self._status, self._body, self._retry_after))
 
 
 class ConnectionPool:

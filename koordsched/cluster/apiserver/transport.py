@@ -19,7 +19,7 @@ from koordsched.cluster.apiserver.http1 import ConnectionPool, MaySend, Server
 from koordsched.cluster.apiserver.limiter import RateLimiter
 from koordsched.cluster.apiserver.sessions import Sessions, read_whole
 from koordsched.cluster.apiserver.traffic import Traffic
-from koordsched.cluster.apiserver.wire import ApiResponse, NotTrusted, WireError
+from koordsched.cluster.apiserver.wire import ApiResponse, Body, NotTrusted, WireError
 from koordsched.cluster.port import Invalid, ServerError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ApiTransport:
         self._may_decide = settings.may_decide
         self._closed = False
 
-    async def request(self, call: Call) -> bytes:
+    async def request(self, call: Call) -> Body:
         """Send, and return the body of an answer of success."""
         if call.pool is not Pool.LEASE and not self._limiter.take():
             await self._limiter.acquire(call.priority)  # a renewal that waits is a lease that is lost

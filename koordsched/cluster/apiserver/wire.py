@@ -57,11 +57,15 @@ class NoAnswer(WireError):
     """The request was sent, at least in part, and then nothing came."""
 
 
+Body = bytes | bytearray
+"""Of an answer; not to be written to, since what is decoded of it may refer to it."""
+
+
 class ApiResponse(msgspec.Struct):
     """An answer. `flaw` says why its body is not whole ("it broke off", "it is larger than ..."), "" when it is."""
 
     status: int
-    body: bytes = b""
+    body: Body = b""
     retry_after: str | None = None
     flaw: str = ""
 

@@ -63,3 +63,10 @@ def test_an_unknown_kind_gets_an_english_plural(kind: str, plural: str) -> None:
     made = unstructured_kind("example.com/v1", kind)
     assert made == Kind("example.com", "v1", kind, plural, True, Unstructured)
     assert made.api_version == "example.com/v1"
+
+
+def test_custom_are_the_kinds_of_groups_that_are_not_kubernetes_own() -> None:
+    custom = {kind.plural_group for kind in KINDS.values() if kind.is_custom}
+    assert custom == {f"{plural}.{api_version.partition('/')[0]}" for api_version, _, plural, _ in CRDS} | {
+        "recommendations.analysis.koordinator.sh"
+    }

@@ -166,6 +166,20 @@ async def test_a_long_list_is_read_in_pages(cluster: MemoryCluster, clock: Virtu
     assert informer.stats.lists == 1
 
 
+async def test_custom_resources_are_read_in_one_page_and_in_smaller_ones_after_an_error(clock: VirtualClock) -> None:
+    cluster = MemoryCluster(
+        clock, random=Random(1), faults=Faults(rules=[Fault(verb="list", nth=(2,), error=lambda: ServerError("too large"))])
+    )
+    await create(cluster, *(f"d{number}" for number in range(PAGE_SIZE + 1)), kind=DEVICE)
+    devices: Informer[Any] = Informer(cluster, DEVICE, clock, Random(2))
+    async with running(devices.run()):
+        await devices.synced.wait()
+        assert (len(devices.store), cluster.calls["list", DEVICE]) == (PAGE_SIZE + 1, 1)
+        devices.list_again()
+        await asyncio.sleep(60)
+        assert (devices.stats.lists, cluster.calls["list", DEVICE]) == (2, 4)  # the one that failed, and two pages
+
+
 async def test_a_list_whose_pages_expire_is_begun_anew(clock: VirtualClock) -> None:
     expired = Fault(verb="list", nth=(2,), error=lambda: Gone("The provided continue parameter is too old"))
     cluster = MemoryCluster(clock, random=Random(1), faults=Faults(rules=[expired]))

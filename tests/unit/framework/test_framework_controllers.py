@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,7 +11,7 @@ from support.virtual_loop import clock, pytest_asyncio_loop_factories
 
 from koordsched import tasks
 from koordsched.cluster.port import TooManyRequests
-from koordsched.framework.controllers import FIRST_RETRY, HOLD_STEP, LONGEST_HOLD, LONGEST_RETRY, WorkQueue, is_enabled
+from koordsched.framework.controllers import FIRST_RETRY, HOLD_STEP, KEYS_A_TURN, LONGEST_HOLD, LONGEST_RETRY, WorkQueue, is_enabled
 
 __all__ = ["clock", "pytest_asyncio_loop_factories"]
 
@@ -184,3 +185,52 @@ async def test_work_that_gave_way_is_done_as_soon_as_it_may_be() -> None:
     asyncio.get_running_loop().call_later(5.0, busy.__setitem__, 0, False)
     [(when, _)] = await worker.for_seconds(20)
     assert 0.0 <= when - 5.0 <= 2 * HOLD_STEP
+
+
+class CountedKey:
+    """A key that counts how often a dict has looked at it."""
+
+    looks = 0
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __hash__(self) -> int:
+        CountedKey.looks += 1
+        return hash(self._number)
+
+
+async def test_each_of_thousands_of_keys_of_one_moment_costs_as_much_as_one_of_a_few() -> None:
+    looks = {}
+    for many in (500, 8_000):
+        queue: WorkQueue[CountedKey] = WorkQueue("test")
+        for number in range(many):
+            queue.add(CountedKey(number))
+        CountedKey.looks = 0
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await queue.run(_nothing)
+        assert len(queue) == 0
+        looks[many] = CountedKey.looks / many
+    assert looks[8_000] < 2 * looks[500]
+
+
+async def test_others_have_their_turns_while_thousands_of_keys_are_looked_at() -> None:
+    worker = Worker()
+    for number in range(5_000):
+        worker.queue.add(f"key-{number}")
+    seen: list[int] = []
+
+    async def other() -> None:
+        while len(worker.done) < 5_000:
+            seen.append(len(worker.done))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await worker.for_seconds(0.5)
+    await task
+    assert max(after - before for before, after in pairwise(seen)) <= KEYS_A_TURN
+
+
+async def _nothing(_key: object) -> None:
+    """Have no more to do."""

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 import pytest
 from structlog.testing import capture_logs
-from support.fakes import Controlled
-from support.stages import Stage, begin
+from support.fakes import Controlled, node_manifest, pod_manifest
+from support.stages import Stage, begin, nodes_of_pods
 
 from koordsched import tasks
+from koordsched.api.kinds import NODE, POD
 from koordsched.cluster.memory import Fault
 from koordsched.framework.controllers import controllers_of
 
@@ -27,6 +28,22 @@ async def test_a_standby_runs_no_controller_and_one_that_begins_to_schedule_does
         await world.stop()
         await asyncio.sleep(60)
         assert plugin.ticks == ["tick"] * 3 + ["end"]
+
+
+async def test_pods_are_placed_before_controllers_begin_where_these_are_to_wait(stage: Stage) -> None:
+    plugin = Controlled()
+    async with stage((plugin, "filter")) as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.create(POD, pod_manifest("p"))
+        await world.scheduler.fill()
+        world.scheduler.begin(controllers_after=1.0)
+        await asyncio.sleep(0.9)
+        assert plugin.ticks == []
+        assert nodes_of_pods(world) == {"p": "n1"}
+        await asyncio.sleep(0.2)
+        assert plugin.ticks == ["tick"]
+        await world.stop()
+        assert plugin.ticks == ["tick", "end"]
 
 
 async def test_it_has_ended_before_a_stopping_scheduler_waits_for_its_binds_and_the_lease_is_given_back(stage: Stage) -> None:

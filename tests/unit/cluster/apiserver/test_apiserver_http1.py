@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from koordsched.cluster.apiserver import http1
-from koordsched.cluster.apiserver.http1 import ConnectionPool, Server
+from koordsched.cluster.apiserver.http1 import READ_BYTES, ConnectionPool, Server
 from koordsched.cluster.apiserver.wire import ApiResponse, NoAnswer, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -87,6 +87,16 @@ async def test_a_connection_that_waits_for_its_next_request_holds_no_answer(pool
     assert (await ask(pool)).body == b"x" * 900
     [connection] = pool._idle
     assert len(connection._body) == 0
+
+
+async def test_an_answer_stays_as_it_came_when_the_next_one_comes_and_may_be_larger_than_what_is_read_at_once(talker: Talker) -> None:
+    pool = ConnectionPool(Server("127.0.0.1", talker.port, "127.0.0.1"), 1, 5.0, 8 * READ_BYTES)
+    bodies = [letter * (3 * READ_BYTES + 1) for letter in (b"a", b"b")]
+    talker.says = [[b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body] for body in bodies]
+    answers = [await ask(pool) for _ in bodies]
+    assert [answer.body for answer in answers] == bodies
+    assert talker.connections == 1
+    pool.close()
 
 
 async def test_an_answer_may_come_in_chunks_and_in_pieces(pool: ConnectionPool, talker: Talker) -> None:

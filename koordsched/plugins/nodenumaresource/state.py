@@ -138,6 +138,9 @@ class NumaState(PodHoldings[PodAllocation]):
         left = {zone: kept for zone, at in amounts.items() if (kept := {name: amount for name, amount in at.items() if amount})}
         return replace(whole, cpus=cpus, amounts=left)
 
+    def compile_left(self, uid: str) -> PodAllocation | None:
+        return self.left(uid)
+
     @contextmanager
     def offering(self, name: str, cpus: int) -> Iterator[None]:
         """Let the table count of the free CPUs of a node, of which something is known, these alone."""
@@ -197,7 +200,7 @@ class NumaState(PodHoldings[PodAllocation]):
         if not pod.lends:
             self.reserve(self._name(row, pod), written)
         else:
-            self._placeholders[pod.uid] = written
+            self._set_given(pod.uid, written)
             self._hold(self._name(row, pod), self.left_of(written))
 
     # Nodes

@@ -16,7 +16,6 @@ A reservation holds of what its annotation says what the pods that draw on it ha
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +104,8 @@ class DeviceEntry:
 
     def without(self, uids: Collection[str]) -> DeviceEntry:
         """Return what is known of the node, but for what these pods hold."""
-        rest = copy(self)
+        rest = DeviceEntry(self.name, self.index)
+        rest._device, rest.deleted, rest._ids, rest.accelerators = self._device, self.deleted, self._ids, self.accelerators
         rest.pods = {uid: held for uid, held in self.pods.items() if uid not in uids}
         return rest
 

@@ -77,9 +77,11 @@ class ReservationChoice:
         else:
             required = prepared.matcher.demand.required
             answers = self._state.table.unsuited(prepared.request, nodes.rows, codes, pairs, sources, required=required)
-            for answer in np.unique(answers).tolist():
-                if answer > 0:
-                    codes[answers == answer] = self._code_of(self.filters.explain(plugins, cycle, pod, answer))
+            refusals = answers[answers > 0]
+            while len(refusals):  # of which few differ
+                answer = int(refusals[0])
+                codes[answers == answer] = self._code_of(self.filters.explain(plugins, cycle, pod, answer))
+                refusals = refusals[refusals != answer]
             places = np.flatnonzero(answers == UNDECIDED)
         for i in places.tolist():
             self._check_row(plugins, cycle, pod, prepared, nodes, codes, i)

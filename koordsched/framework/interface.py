@@ -31,7 +31,7 @@ from koordsched.config import extension_points
 from koordsched.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from koordsched._core.pod_index import PodIndex
@@ -108,6 +108,15 @@ class Plugin(ABC):
     def has_score_version(self, pod: PodInfo) -> bool:
         """Answer the same of `score_version`."""
         return self.has_version(pod)
+
+    def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
+        """Do in steps of a millisecond at most what the first pod of its kind costs at once, and return what has to be held for that to last.
+
+        For questions beside the scheduling loop (`scheduler.suggestions`): other things happen between two steps, cycles included. The answers
+        are the same without it.
+        """
+        yield from ()
+        return None
 
     def events_to_register(self) -> Sequence[EventHint] | None:
         """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from support.reservations import ReservationWorld
-from support.reserved_units import GPUS, Case, annotations_of, asking, cases, requests, world_of
+from support.reserved_units import GPUS, Case, Reserved, annotations_of, asking, cases, requests, world_of
 
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, device_allocations
 from koordsched.api.koordinator.reservation_links import RESERVATION_IGNORED

@@ -87,7 +87,7 @@ def _miscount_query(cache: Cache) -> None:
 
 
 def _invent_class(cache: Cache) -> None:
-    invented = pod_counts(cache)._classes["default", (("app", "gone"),), False] = PodClass([])
+    invented = pod_counts(cache)._class(("default", (("app", "gone"),), False))
     invented.rows[0] = 2
 
 

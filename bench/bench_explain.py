@@ -46,7 +46,9 @@ CONSTRAINTS: dict[str, Json] = {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}]
     },
     "spread over hosts": {
-        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}]
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
+        ]
     },
     "pod affinity": {"affinity": {"podAffinity": {REQUIRED: [TERM]}}},
     "pod anti-affinity": {"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}},
@@ -79,7 +81,10 @@ def written(*, distinct: bool) -> WrittenCluster:
     for i, each in enumerate(pods if distinct else ()):
         each["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = f"web-{i}"
     cluster = WrittenCluster(
-        {NODE: [msgspec.json.encode(node_body(i, f"node-{i:05d}")) for i in range(NODES)], POD: [msgspec.json.encode(each) for each in pods]}
+        {
+            NODE: [msgspec.json.encode(node_body(i, f"node-{i:05d}")) for i in range(NODES)],
+            POD: [msgspec.json.encode(each) for each in pods],
+        }
     )
     cluster.prepare(2_500)
     return cluster
@@ -111,4 +116,3 @@ def bench_explain_what_is_new(benchmark: Any, kind: str, *, distinct: bool) -> N
             await scheduler.kill()
 
     benchmark.pedantic(lambda: asyncio.run(explain()), rounds=1)
-    print(kind, distinct, benchmark.extra_info)

@@ -38,8 +38,8 @@ class ReservedCpus(ReservedSource):
         *,
         demanded: bool,
     ) -> None:
-        """exclusive: the pods' policy. strategy_of: whence CPUs of a node are taken first. infos: the names of rows. nodes: by name, what is
-        known of CPUs (`NodeAllocations`). given: by uid the reservations that were given something. known: what these have left, filled by
-        `compile_left` when it is asked for. Whoever has these keeps them up to date. texts: of refusals; codes are places there, from 1 on.
-        demanded: the pod may only go where it is given a reservation, which texts then say.
+        """exclusive: the pods' policy. strategy_of: whence CPUs of a node are taken first. infos: the names of rows. nodes: by name, what
+        is known of CPUs (`NodeAllocations`). given: by uid the reservations that were given something. known: what these have left, filled
+        by `compile_left` when it is asked for. Whoever has these keeps them up to date. texts: of refusals; codes are places there, from 1
+        on. demanded: the pod may only go where it is given a reservation, which texts then say.
         """

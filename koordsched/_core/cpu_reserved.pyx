@@ -6,7 +6,6 @@ On nodes with a NUMA policy the plugin is asked itself, since there all plugins 
 from libc.stdint cimport int32_t
 
 from koordsched._core.cpu_accumulator cimport CpuRequest
-from koordsched._core.cpu_allocator cimport NodeCpus
 from koordsched._core.numa cimport NUMA_NONE, NumaRequest, NumaTable, index_of
 from koordsched._core.numa_zones cimport PASS, Zones, agree
 

@@ -31,7 +31,7 @@ class ReservedDevices(ReservedSource):
         *,
         demanded: bool,
     ) -> None:
-        """given: by uid the reservations that were given devices. known: what these have left, filled by `compile_left` when it is asked for.
+        """given: by uid the reservations that were given devices. known: what these have left, filled by `compile_left` when asked for.
 
         Whoever has them keeps both up to date. demanded: the pod may only go where it is given a reservation, which texts then say.
         """

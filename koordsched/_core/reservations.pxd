@@ -12,11 +12,13 @@ cdef class Shortages:
 
     cdef int32_t code(self, uint32_t node, uint32_t reservation, int64_t tag) except -1
 
+
 @cython.final
 cdef class Matched:
     cdef const int32_t[::1] _rows        # ascending
     cdef const int32_t[::1] _slots
     cdef list _uids                      # of the placeholders
+
 
 cdef class ReservationTable:
     cdef NodeTable table

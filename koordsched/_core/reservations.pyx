@@ -175,7 +175,8 @@ cdef class ReservationTable:
         self.restricted[slot] = 0
 
     def write(
-        self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights, *, bint restricted=False
+        self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights, *,
+        bint restricted=False
     ):
         self._check(slot)
         if self.table.resources > self.resources:

@@ -1,4 +1,4 @@
-# What a plugin that allocates more than amounts (CPUs, devices) has to say of reservations, in a form that `ReservationTable.unsuited` asks.
+# What a plugin that allocates more than amounts (CPUs, devices) has to say of reservations: what `ReservationTable.unsuited` asks.
 #
 # A ReservationFilterPlugin (framework.interface) with kernels of its own derives from ReservedSource. What is asked about stands on a row
 # whose reservations that the pod matches are hidden by a view. A reservation is named by the uid of its placeholder.

@@ -106,7 +106,7 @@ class Cache:
         return state is not None and state.assumed
 
     def follow(self, follower: PodFollower, *, replay: bool = True) -> None:
-        """Report every pod that is counted, and every change from now on, to the follower. replay: with no, not the pods that there are already."""
+        """Report every pod that is counted, and every change from now on, to the follower. replay: no, changes alone."""
         self._followers.append(follower)
         for state in self.pods.values() if replay else ():
             follower.pod_added(state.info, state.node.row)

@@ -1,8 +1,10 @@
 """PodCounts: how many pods on each row match a query, kept up to date by pod events (framework.md §15).
 
-A pod is reduced to its class: namespace, labels, and whether it is terminating. Which queries a class matches is found out once; after that
-a pod event costs one lookup and an addition for each query that matches. A new query is counted once, class by class, and before the first one all pods are sorted into classes: at once where the
-counts are needed now, or in steps (`PodCounts.prepare`) where there is time. Nothing is counted while there is no query, and a query ends when its `RowCounts` is held no more. Callers: topology spreading, affinity between pods.
+A pod is reduced to its class: namespace, labels, and whether it is terminating. Which queries a class matches is found out once; after
+that a pod event costs one lookup and an addition for each query that matches. A new query is counted once, class by class, and before the
+first one all pods are sorted into classes: at once where the counts are needed now, or in steps (`PodCounts.prepare`) where there is time.
+Nothing is counted while there is no query, and a query ends when its `RowCounts` is held no more. Callers: topology spreading, affinity
+between pods.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ class PodQuery:
 
 
 class PodClass:
-    """Pods that match the same queries, and on which rows they are. place: among all classes; after: how many queries had begun before it."""
+    """Pods that match the same queries, and on which rows they are.
+
+    place: among all classes. after: how many queries had begun before it.
+    """
 
     __slots__ = ("after", "key", "matching", "place", "rows")
 
@@ -77,7 +82,10 @@ class PodClass:
 
 
 class BegunQuery:
-    """A query whose counts lack the pods of classes that were there when it began, from the place `next` on. number: of queries that began."""
+    """A query whose counts lack the pods of classes that were there when it began, from the place `next` on.
+
+    number: how many queries had begun with it.
+    """
 
     __slots__ = ("__weakref__", "counts", "end", "next", "number", "query", "reference")
 
@@ -147,6 +155,14 @@ class PodCounts(PodFollower):
             self._ask_classes(begun, CLASSES_A_STEP)
             yield
         return self.count(query)
+
+    def prepare_all(self, queries: Iterable[PodQuery]) -> Generator[None, None, list[RowCounts]]:
+        """Do the same for several queries, one after the other."""
+        found = []
+        for query in queries:
+            counts = yield from self.prepare(query)
+            found.append(counts)
+        return found
 
     def _follow(self) -> None:
         if not self._following:

@@ -110,10 +110,10 @@ class Plugin(ABC):
         return self.has_version(pod)
 
     def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
-        """Do in steps of a millisecond at most what the first pod of its kind costs at once, and return what has to be held for that to last.
+        """Do in steps of a millisecond at most what the first pod of its kind costs at once; return what has to be held for that to last.
 
-        For questions beside the scheduling loop (`scheduler.suggestions`): other things happen between two steps, cycles included. The answers
-        are the same without it.
+        For questions beside the scheduling loop (`scheduler.suggestions`): other things happen between two steps, cycles included. The
+        answers are the same without it.
         """
         yield from ()
         return None
@@ -436,8 +436,8 @@ class ReservationFilterPlugin(Plugin):
     """Allocates something that reservations may hold beside amounts (CPUs, devices), and says which of them has what a pod needs.
 
     A reservation is named by the uid of its placeholder. What nominates reservations asks (`framework.reservation_filters`), about one node
-    at a time or, of plugins with a `reserved_source`, about all rows in one call, and only where the answer matters: about strangers nothing
-    is asked (Koordinator's roles ReservationFilter and ReservationScore).
+    at a time or, of plugins with a `reserved_source`, about all rows in one call, and only where the answer matters: about strangers
+    nothing is asked (Koordinator's roles ReservationFilter and ReservationScore).
     """
 
     extension_point = extension_points.RESERVE
@@ -465,7 +465,7 @@ class ReservationFilterPlugin(Plugin):
         """
 
     def reserved_source(self, state: CycleState, pod: PodInfo) -> ReservedSource | None:
-        """Return what kernels ask instead of `filter_reservation` in Filter, with the same answers; None: reservations are asked about one by one.
+        """Return what kernels ask instead of `filter_reservation` in Filter, with the same answers; None: it is asked about each.
 
         For a pod that this plugin allocates for, after all PreFilters.
         """

@@ -13,16 +13,9 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from support.builders import pod
-from support.devices import allocation, device
-from support.numa import holding
-from support.reservations import ReservationWorld, available
 from support.reserved_units import CONFIG, asking, cases, requests, world_of_nodes
 
-from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
 from koordsched.framework.reservation_filters import ReservationFilters
-from koordsched.plugins.deviceshare.plugin import DeviceShare
-from koordsched.plugins.nodenumaresource.plugin import NodeNUMAResource
 from koordsched.plugins.reservation.nomination import ReservationChoice
 
 LEAST_FRAGMENTED = CONFIG.replace(
@@ -40,11 +33,12 @@ def compared() -> Iterator[list[int]]:
     """Compare each answer of Filter with the model's. Yields the codes of all rows that were answered."""
     check, seen = ReservationChoice.check, []
 
-    def both(choice: ReservationChoice, cycle: Any, info: Any, prepared: Any, nodes: Any, codes: Any) -> None:
+    def both(choice: ReservationChoice, *asked: Any) -> None:
+        *question, codes = asked
         before, expected = codes.copy(), codes.copy()
         with patch.object(ReservationFilters, "sources", lambda *_: None):
-            check(choice, cycle, info, prepared, nodes, expected)
-        check(choice, cycle, info, prepared, nodes, codes)
+            check(choice, *question, expected)
+        check(choice, *question, codes)
         named = [None if code == was else choice.explain(int(code)) for code, was in zip(codes, before, strict=True)]
         assert named == [None if code == was else choice.explain(int(code)) for code, was in zip(expected, before, strict=True)]
         assert np.array_equal(codes, expected)

@@ -69,10 +69,7 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
         return None if affinity is None else affinity.score_version()
 
     def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
-        held = []
-        for query in self._compiler.queries(pod):
-            held.append((yield from self._pod_counts.prepare(query)))
-        return held
+        return (yield from self._pod_counts.prepare_all(self._compiler.queries(pod)))
 
     # Filter
 

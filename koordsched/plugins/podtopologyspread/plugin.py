@@ -76,11 +76,8 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
     def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
         written = pod.pod.spec.topology_spread_constraints
         constraints = own_constraints(pod.pod) if written else self._defaults.constraints(pod.pod)
-        held = []
-        for each in () if constraints is None else (*constraints.hard, *constraints.soft):
-            if each.query is not None:
-                held.append((yield from self._pod_counts.prepare(each.query)))
-        return held
+        queries = [] if constraints is None else [each.query for each in (*constraints.hard, *constraints.soft) if each.query is not None]
+        return (yield from self._pod_counts.prepare_all(queries))
 
     def _counts(self, pod: PodInfo) -> SpreadCounts | None:
         """Return what the pod's constraints, or the defaults, count; None for a pod without."""

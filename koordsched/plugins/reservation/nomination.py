@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.cache.nodes import Nodes
+    from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import Codes, ReservationFilterPlugin
     from koordsched.framework.status import Status
@@ -84,26 +84,19 @@ class ReservationChoice:
                 refusals = refusals[refusals != answer]
             places = np.flatnonzero(answers == UNDECIDED)
         for i in places.tolist():
-            self._check_row(plugins, cycle, pod, prepared, nodes, codes, i)
-
-    def _check_row(
-        self,
-        plugins: Sequence[ReservationFilterPlugin],
-        cycle: CycleState,
-        pod: PodInfo,
-        prepared: Prepared,
-        nodes: Nodes,
-        codes: Codes,
-        i: int,
-    ) -> None:
-        """Answer for one row as `ReservationTable.unsuited` does, by asking the plugins themselves."""
-        row = int(nodes.rows[i])
-        matched = [self._state.by_uid[uid] for uid in self._state.pairs(prepared.matcher).uids_of(row)]
-        if _matters(plugins, matched):
-            on_node = MatchedOnNode(cycle, pod, nodes.info(row).name, [info.uid for info in matched])
-            refusal = self._refusal(plugins, prepared, on_node, matched, row)
+            refusal = self._refusal_on(plugins, cycle, pod, prepared, nodes.info(int(nodes.rows[i])))
             if refusal is not None:
                 codes[i] = self._code_of(refusal)
+
+    def _refusal_on(
+        self, plugins: Sequence[ReservationFilterPlugin], cycle: CycleState, pod: PodInfo, prepared: Prepared, node: NodeInfo
+    ) -> Status | None:
+        """Answer for one row as `ReservationTable.unsuited` does, by asking the plugins themselves."""
+        matched = [self._state.by_uid[uid] for uid in self._state.pairs(prepared.matcher).uids_of(node.row)]
+        if not _matters(plugins, matched):
+            return None
+        on_node = MatchedOnNode(cycle, pod, node.name, [info.uid for info in matched])
+        return self._refusal(plugins, prepared, on_node, matched, node.row)
 
     def _code_of(self, refusal: Status) -> int:
         return UNSUITED | self._refusals.code_of(refusal if refusal.rejected else unschedulable(*refusal.reasons))

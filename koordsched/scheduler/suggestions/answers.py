@@ -253,9 +253,7 @@ class Answers:
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
         return Preparation(() if profile is None else profile.made.values(), work)
 
-    async def _with_changes(
-        self, found: Explanation, pod: PodInfo, body: Json, work: Slices, preparation: Preparation
-    ) -> Explanation:
+    async def _with_changes(self, found: Explanation, pod: PodInfo, body: Json, work: Slices, preparation: Preparation) -> Explanation:
         columns, table = self.columns(pod, body), self._context.cache.table
         began = table.log_end
         trials = SlicedTrials(columns, work, preparation, self.most_seconds)

@@ -336,7 +336,7 @@ class PodsBySlice(Slices):
         super().__init__(lambda: 0.0)
         self.looked_at = [0]
 
-    async def pause(self, ahead: float = 0.0) -> None:  # noqa: ARG002
+    async def pause(self, ahead: float = 0.0) -> None:
         self.looked_at.append(0)
         await asyncio.sleep(0)
 

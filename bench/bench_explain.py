@@ -3,6 +3,10 @@
 Limits (issue 23): 50 ms in all, beside the scheduling loop, which is held at most 5 ms at a time. Each is a dry run whose constraint is the
 first of its kind for the scheduler, so that counts of pods and columns of nodes have to be made for it; the pod fits nowhere, so that
 changes are looked for, too. Times are CPU time of the thread.
+
+Last measured (beside other work, November 2026), the longest slice the first time: node affinity 4 to 5 ms; spreading and affinity between
+pods 5 to 6 (59 before counts were prepared in steps; 350 to 400 where all pods differ in their labels), of 64 and 200 ms in all, which are
+the classes of 50,000 pods. A single trial of anti-affinity by zones takes 7 to 9 ms, the second time too.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ LEAST_FRAGMENTED = CONFIG.replace(
 @contextmanager
 def compared() -> Iterator[list[int]]:
     """Compare each answer of Filter with the model's. Yields the codes of all rows that were answered."""
-    check, seen = ReservationChoice.check, []
+    check: Any = ReservationChoice.check
+    seen: list[int] = []
 
     def both(choice: ReservationChoice, *asked: Any) -> None:
         *question, codes = asked

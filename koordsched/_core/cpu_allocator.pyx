@@ -107,6 +107,16 @@ cdef class NodeCpus:
                 raise CpuShortage(f"{UNSATISFIED} {POLICY_NAMES[request.bind]}")
         return found
 
+    cdef str shortage(self, CpuRequest request, reserved, preferred):
+        if not request.required:  # then only the number matters
+            available = self.free_of(self.restored_holders((preferred,)), reserved)
+            return "" if available.bit_count() >= request.count else NOT_ENOUGH_CPUS
+        try:
+            self.allocate(request, reserved, preferred)
+        except CpuShortage as shortage:
+            return str(shortage)
+        return ""
+
     def take(self, available, CpuRequest request not None):
         available &= self.topology.all
         if available.bit_count() < request.count:

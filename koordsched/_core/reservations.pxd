@@ -1,5 +1,6 @@
 # Reservations of node rows: what is left of each, for the filter and the score of their owners. A reservation has a slot.
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from koordsched._core.table cimport NodeTable, Request
@@ -10,6 +11,14 @@ cdef class Shortages:
     cdef list _known    # [code]
 
     cdef int32_t code(self, uint32_t node, uint32_t reservation, int64_t tag) except -1
+
+
+@cython.final
+cdef class Matched:
+    cdef const int32_t[::1] _rows        # ascending
+    cdef const int32_t[::1] _slots
+    cdef list _uids                      # of the placeholders
+
 
 cdef class ReservationTable:
     cdef NodeTable table
@@ -26,12 +35,17 @@ cdef class ReservationTable:
     cdef int64_t[:, ::1] allocatable     # [slot, resource]; for scores
     cdef int64_t[:, ::1] allocated       # [slot, resource]; for scores: may be more than allocatable
     cdef int64_t[::1] weights            # [slot]; resources of which something is allocatable, those that no row has included
+    cdef uint8_t[::1] restricted         # [slot]; 1: owners get what it has, and nothing else
     cdef list _free
 
     cdef int _check_request(self, Request request) except -1
     cdef int _check_width(self, Request request) except -1
     cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
                      uint32_t* inside) noexcept
+    cdef bint _matters(self, Matched matched, Py_ssize_t begin, Py_ssize_t end, list sources) except -1
+    cdef int64_t _unsuited(
+        self, Request request, int32_t row, Matched matched, Py_ssize_t begin, Py_ssize_t end, list sources, bint required
+    ) except -2
     cdef Py_ssize_t _first(self, const int32_t* rows, Py_ssize_t count, Py_ssize_t row, Py_ssize_t near) noexcept nogil
     cdef bint _touches(self, Py_ssize_t slot, const int32_t[::1] ids) noexcept nogil
     cdef int64_t _score(self, Py_ssize_t slot, const int32_t[::1] ids, const int64_t[::1] amounts) noexcept nogil

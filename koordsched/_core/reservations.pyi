@@ -1,18 +1,25 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koordsched._core.reserved_source import ReservedSource
 from koordsched._core.table import NodeTable, Request
+
+SOURCE_SHIFT: int
+UNDECIDED: int
 
 class Matched:
     """The reservations that a pod matches, as pairs of row and slot, ascending by row. Immutable."""
 
-    def __init__(self, rows: NDArray[np.int32], slots: NDArray[np.int32]) -> None: ...
+    def __init__(self, rows: NDArray[np.int32], slots: NDArray[np.int32], uids: Sequence[str] | None = None) -> None:
+        """uids: of their placeholders, for `unsuited`."""
     def __len__(self) -> int: ...
     @property
     def rows(self) -> NDArray[np.int32]: ...
     def slots_of(self, row: int) -> list[int]: ...
+    def uids_of(self, row: int) -> list[str]:
+        """Return the placeholders of the row's reservations, in the order in which they are asked about."""
 
 class Shortages:
     """Codes of a filter: each stands for what nodes and what reservations are short of. Belongs to one shape."""
@@ -44,11 +51,13 @@ class ReservationTable:
         owners_left: int | None,
         order: int,
         weights: int,
+        *,
+        restricted: bool = False,
     ) -> None:
         """Write what a reservation has. allocated: what owners take, which may be more than there is. reserved: inside, for no owner.
 
         named: its ResourceNames; True: an owner gets no more of it than what is left. owners_left: None, not limited. weights: resources of
-        which something is allocatable.
+        which something is allocatable. restricted: its policy is Restricted.
         """
 
     def count(self, slot: int, owner: Request, sign: int) -> None:
@@ -60,6 +69,24 @@ class ReservationTable:
         """Return 0 for rows where the pod fits with one of its reservations, or without where that may be; else codes of `shortages`.
 
         To be called while the placeholders of `matched` are hidden (`Cache.view`). required: the pod has to use one.
+        """
+
+    def unsuited(
+        self,
+        request: Request,
+        rows: NDArray[np.int32],
+        codes: NDArray[np.int32],
+        matched: Matched,
+        sources: Sequence[ReservedSource],
+        *,
+        required: bool,
+    ) -> NDArray[np.int64]:
+        """Return, of the rows whose code is 0, why none of their reservations suits the pod in all respects, nor the row without; else 0.
+
+        What is said is the code of a source, with its place among `sources` above SOURCE_SHIFT: of the last reservation that was asked
+        about, or of the row without any. UNDECIDED: a source does not know some reservation of the row. Rows where the sources have nothing
+        to add to `filter` are not asked about: without pairs, with a single reservation that is not Restricted, and where none holds
+        anything. Within the view, as `filter`, and outside of simulations.
         """
 
     def scores(self, request: Request, rows: NDArray[np.int32], matched: Matched, *, required: bool) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from koordsched._core.reserved_source cimport ReservedSource
 from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores
 from koordsched._core.table cimport NodeTable, Request, RESOURCE_PODS
 
@@ -21,15 +22,21 @@ cdef int MAX_BITS = 30  # ids of a request that a mask has bits for
 cdef int64_t NO_ORDER = 0
 cdef int64_t UNBOUNDED = 0x7fffffffffffffff
 
+cdef enum:
+    PLACE_SHIFT = 32  # above the code of a source: its place
+    UNKNOWN = -1      # an answer: only the plugins themselves know
+
+SOURCE_SHIFT = PLACE_SHIFT
+UNDECIDED = UNKNOWN
+
 
 @cython.final
 cdef class Matched:
-    cdef const int32_t[::1] _rows
-    cdef const int32_t[::1] _slots
 
-    def __init__(self, rows, slots):
-        if len(rows) != len(slots):
-            raise ValueError(f"{len(rows)} rows and {len(slots)} slots")
+    def __init__(self, rows, slots, uids=None):
+        self._uids = [""] * len(rows) if uids is None else list(uids)
+        if not len(rows) == len(slots) == len(self._uids):
+            raise ValueError(f"{len(rows)} rows, {len(slots)} slots and {len(self._uids)} uids")
         self._rows = rows
         self._slots = slots
 
@@ -43,6 +50,19 @@ cdef class Matched:
     def slots_of(self, int32_t row):
         cdef Py_ssize_t i
         return [self._slots[i] for i in range(self._rows.shape[0]) if self._rows[i] == row]
+
+    def uids_of(self, int32_t row):
+        cdef Py_ssize_t begin = self._rows.shape[0], end, low = 0, middle
+        while low < begin:
+            middle = (low + begin) >> 1
+            if self._rows[middle] < row:
+                low = middle + 1
+            else:
+                begin = middle
+        end = begin
+        while end < self._rows.shape[0] and self._rows[end] == row:
+            end += 1
+        return self._uids[begin:end]
 
 
 @cython.final
@@ -85,8 +105,8 @@ cdef class ReservationTable:
             if old:
                 grown[:old, :kept] = self._column(name)
             self._set_column(name, grown)
-        for name in ("owners_left", "order", "weights"):
-            line = np.zeros(capacity, np.int64)
+        for name in ("owners_left", "order", "weights", "restricted"):
+            line = np.zeros(capacity, np.uint8 if name == "restricted" else np.int64)
             if old:
                 line[:old] = self._column(name)
             self._set_column(name, line)
@@ -98,7 +118,7 @@ cdef class ReservationTable:
         return np.asarray({
             "left": self.left, "inside": self.inside, "available": self.available, "limit": self.limit, "named": self.named,
             "allocatable": self.allocatable, "allocated": self.allocated, "owners_left": self.owners_left, "order": self.order,
-            "weights": self.weights,
+            "weights": self.weights, "restricted": self.restricted,
         }[name])
 
     def _set_column(self, name, values):
@@ -120,6 +140,8 @@ cdef class ReservationTable:
             self.owners_left = values
         elif name == "order":
             self.order = values
+        elif name == "restricted":
+            self.restricted = values
         else:
             self.weights = values
 
@@ -150,8 +172,12 @@ cdef class ReservationTable:
         self.owners_left[slot] = UNBOUNDED
         self.order[slot] = NO_ORDER
         self.weights[slot] = 0
+        self.restricted[slot] = 0
 
-    def write(self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights):
+    def write(
+        self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights, *,
+        bint restricted=False
+    ):
         self._check(slot)
         if self.table.resources > self.resources:
             self._resize(self.capacity, 2 * self.table.resources)
@@ -174,6 +200,7 @@ cdef class ReservationTable:
         self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
         self.order[slot] = order
         self.weights[slot] = weights
+        self.restricted[slot] = restricted
 
     def count(self, Py_ssize_t slot, Request owner not None, int64_t sign):
         self._check(slot)
@@ -259,6 +286,88 @@ cdef class ReservationTable:
             end += 1
         self._short(request, row, matched._slots[begin:end], slot, &node, &inside)
         return node, inside
+
+    def unsuited(self, Request request not None, cnp.ndarray rows not None, cnp.ndarray codes not None, Matched matched not None,
+                 sources not None, *, bint required):
+        cdef Rows asked = rows_of(rows), refused = rows_of(codes)
+        cdef cnp.ndarray answers = zero_scores(asked)
+        cdef int64_t* out = scores_in(answers)
+        cdef Py_ssize_t i, begin, end, near = 0, count = matched._rows.shape[0]
+        cdef const int32_t* pair_rows = &matched._rows[0] if count else NULL
+        cdef list of = [<ReservedSource?> source for source in sources]
+        if refused.count != asked.count:
+            raise ValueError(f"{refused.count} codes for {asked.count} rows")
+        self._check_request(request)
+        for source in of:
+            (<ReservedSource> source).begin()
+        for i in range(asked.count):
+            if refused.at[i]:
+                continue
+            begin = self._first(pair_rows, count, asked.at[i], near)
+            end = begin
+            while end < count and pair_rows[end] == asked.at[i]:
+                end += 1
+            near = end
+            if self._matters(matched, begin, end, of):
+                out[i] = self._unsuited(request, asked.at[i], matched, begin, end, of, required)
+        return answers
+
+    cdef bint _matters(self, Matched matched, Py_ssize_t begin, Py_ssize_t end, list sources) except -1:
+        """Answer whether the sources have to be asked which of these reservations suit."""
+        cdef Py_ssize_t p
+        if begin == end or (end - begin == 1 and not self.restricted[matched._slots[begin]]):
+            return False
+        for source in sources:
+            for p in range(begin, end):
+                if (<ReservedSource> source).holds(matched._uids[p]):
+                    return True
+        return False
+
+    cdef int64_t _unsuited(
+        self, Request request, int32_t row, Matched matched, Py_ssize_t begin, Py_ssize_t end, list sources, bint required
+    ) except -2:
+        """Return why none of these reservations suits, nor the row without them where the pod may do without; 0: one does; UNDECIDED.
+
+        All of them but the one that is asked about hold what they have left.
+        """
+        cdef const int32_t[::1] slots = matched._slots[begin:end]
+        cdef uint32_t node, inside
+        cdef int64_t refusal = 0
+        cdef Py_ssize_t p, hidden = begin
+        cdef bint asked = False
+        for p in range(begin, end):
+            if not _know(sources, row, matched._uids[p]):
+                return UNKNOWN
+        for p in range(begin + 1, end):
+            _show(sources, row, matched._uids[p])
+        try:
+            for p in range(begin, end):
+                if not required and not self._touches(matched._slots[p], request.ids):
+                    continue
+                self._short(request, row, slots, matched._slots[p], &node, &inside)
+                if inside or (node and not (self.skips_fit and end - begin == 1)):
+                    continue
+                if p != hidden:
+                    _show(sources, row, matched._uids[hidden])
+                    hidden = p
+                    _hide(sources, row, matched._uids[hidden])
+                asked = True
+                refusal = _ask(sources, row, matched._uids[p])
+                if not refusal:
+                    return 0
+            if required:
+                return refusal
+            if asked:
+                self._short(request, row, slots, -1, &node, &inside)
+                if node or inside:
+                    return refusal
+            _show(sources, row, matched._uids[hidden])
+            hidden = -1
+            return _ask(sources, row, None)
+        finally:
+            for p in range(begin, end):
+                if p != hidden:
+                    _hide(sources, row, matched._uids[p])
 
     def scores(self, Request request not None, cnp.ndarray rows not None, Matched matched not None, *, bint required):
         cdef Rows asked = rows_of(rows)
@@ -428,3 +537,36 @@ cdef class ReservationTable:
             if used <= whole:
                 total += <int64_t> (100 * used / whole)
         return total // self.weights[slot]
+
+
+# What is asked of all sources, in their order
+
+
+cdef bint _know(list sources, Py_ssize_t row, uid) except -1:
+    for source in sources:
+        if not (<ReservedSource> source).knows(row, uid):
+            return False
+    return True
+
+
+cdef int _show(list sources, Py_ssize_t row, uid) except -1:
+    for source in sources:
+        (<ReservedSource> source).show(row, uid)
+    return 0
+
+
+cdef int _hide(list sources, Py_ssize_t row, uid) except -1:
+    for source in sources:
+        (<ReservedSource> source).hide(row, uid)
+    return 0
+
+
+cdef int64_t _ask(list sources, Py_ssize_t row, uid) except -2:
+    """Return the first refusal, with the place of its source above SOURCE_SHIFT; 0: there is none."""
+    cdef Py_ssize_t place
+    cdef int32_t code
+    for place in range(len(sources)):
+        code = (<ReservedSource> sources[place]).refusal(row, uid)
+        if code:
+            return <int64_t> place << PLACE_SHIFT | code
+    return 0

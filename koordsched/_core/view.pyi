@@ -61,6 +61,9 @@ class RowView:
     def counts_alone(self) -> bool:
         """Whether nothing else is hidden than amounts, ports, and what `Part.counts_alone` says so of."""
 
+    def add(self, part: Part) -> None:
+        """Let one more part be hidden and restored, the last one; one that hides already while the row is hidden."""
+
 class TableView:
     """Rows without some of their pods, hidden and restored in one call. O(rows)."""
 

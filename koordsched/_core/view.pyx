@@ -41,6 +41,11 @@ cdef class RowView:
             if not part.counts_alone:
                 self.counts_alone = False
 
+    def add(self, part):
+        self.parts.append(part)
+        if not part.counts_alone:
+            self.counts_alone = False
+
     cdef bint is_current(self) noexcept:
         return self.stamp == self.table.touched[self.row]
 

@@ -105,13 +105,25 @@ class Cache:
         state = self.pods.get(uid)
         return state is not None and state.assumed
 
-    def follow(self, follower: PodFollower) -> None:
-        """Report every pod that is counted, and every change from now on, to the follower."""
+    def follow(self, follower: PodFollower, *, replay: bool = True) -> None:
+        """Report every pod that is counted, and every change from now on, to the follower. replay: no, changes alone."""
         self._followers.append(follower)
+        for state in self.pods.values() if replay else ():
+            follower.pod_added(state.info, state.node.row)
         if follower.hides:
             self._hiding.append(follower)
-        for state in self.pods.values():
-            follower.pod_added(state.info, state.node.row)
+            self._hide_from(follower)
+
+    def _hide_from(self, follower: PodFollower) -> None:
+        """Hide from a follower that has just begun to follow what the view hides that is shown now; all other views are compiled anew."""
+        self.credits.forget_compiled(but=self.credits.shown)
+        simulating, self.simulating = self.simulating, True
+        for row in () if self.credits.shown is None else self.credits.shown.rows():
+            part = follower.without([self.pods[uid].info for uid in row.uids], row.row)
+            if part is not None:
+                row.add(part)
+                part.hide()
+        self.simulating = simulating
 
     # Nodes
 

@@ -181,10 +181,11 @@ class Credits:
         """Call the hook with (pod, placeholder) when a pod begins or ceases to draw on it."""
         self._draw_hooks.append(hook)
 
-    def forget_compiled(self) -> None:
-        """Compile all views anew, because columns were renewed."""
+    def forget_compiled(self, but: OwnerView | None = None) -> None:
+        """Compile all views anew, but for one, because columns were renewed or more has to be hidden."""
         for owned in self._owners.values():
-            owned.forget_compiled()
+            if owned is not but:
+                owned.forget_compiled()
 
 
 class OwnerView:

@@ -31,11 +31,12 @@ from koordsched.config import extension_points
 from koordsched.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
+    from koordsched._core.reserved_source import ReservedSource
     from koordsched._core.table import Request
     from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
@@ -107,6 +108,15 @@ class Plugin(ABC):
     def has_score_version(self, pod: PodInfo) -> bool:
         """Answer the same of `score_version`."""
         return self.has_version(pod)
+
+    def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
+        """Do in steps of a millisecond at most what the first pod of its kind costs at once; return what has to be held for that to last.
+
+        For questions beside the scheduling loop (`scheduler.suggestions`): other things happen between two steps, cycles included. The
+        answers are the same without it.
+        """
+        yield from ()
+        return None
 
     def events_to_register(self) -> Sequence[EventHint] | None:
         """Return the events that may help a pod this plugin refused. None: every event, always Queue; empty: only the 5-minute flush.
@@ -426,8 +436,8 @@ class ReservationFilterPlugin(Plugin):
     """Allocates something that reservations may hold beside amounts (CPUs, devices), and says which of them has what a pod needs.
 
     A reservation is named by the uid of its placeholder. What nominates reservations asks (`framework.reservation_filters`), about one node
-    at a time, and only where the answer matters: about strangers nothing is asked (Koordinator's roles ReservationFilter and
-    ReservationScore).
+    at a time or, of plugins with a `reserved_source`, about all rows in one call, and only where the answer matters: about strangers
+    nothing is asked (Koordinator's roles ReservationFilter and ReservationScore).
     """
 
     extension_point = extension_points.RESERVE
@@ -453,6 +463,17 @@ class ReservationFilterPlugin(Plugin):
 
         Takes nothing. state is for this question alone: what plugins before this one have written there is theirs for this reservation.
         """
+
+    def reserved_source(self, state: CycleState, pod: PodInfo) -> ReservedSource | None:
+        """Return what kernels ask instead of `filter_reservation` in Filter, with the same answers; None: it is asked about each.
+
+        For a pod that this plugin allocates for, after all PreFilters.
+        """
+        return None
+
+    def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        """Return the refusal that a code of the pod's source stands for."""
+        raise LookupError(f"{self.name}: code {code} of a source of reservations, of which there is none")
 
     def score_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str) -> int:
         """Return how well a reservation suits that passes and lends; scores of one plugin are compared with each other, 0 the least."""

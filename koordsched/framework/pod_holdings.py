@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from koordsched.cache.plugin_state import PodFollower
 
@@ -42,6 +42,7 @@ class PodHoldings(PodFollower, Generic[H]):
         self._where: dict[str, str] = {}  # by uid: the node where the pod's part is counted
         self._aside: dict[str, H] = {}  # by uid: of pods that a simulation has removed
         self._placeholders: dict[str, H] = {}  # by uid: all that their reservations hold; what owners took of it they hold
+        self.compiled_left: dict[str, Any] = {}  # by uid, for kernels: what a reservation has left, as far as it was asked for
         self._lent: dict[str, tuple[str, H]] = {}  # by uid: of pods that are being taken over, with their node
         cache.credits.call_when_drawn(lambda _pod, placeholder: self.share(placeholder))
 
@@ -54,6 +55,10 @@ class PodHoldings(PodFollower, Generic[H]):
     @abstractmethod
     def left_of(self, whole: H) -> H:
         """Return what the pods that draw on a reservation have left of all that it holds. O(what they and it hold)."""
+
+    @abstractmethod
+    def compile_left(self, uid: str) -> Any:
+        """Return what a reservation that was given something has left, as kernels read it; to be kept in `compiled_left`."""
 
     @abstractmethod
     def _is_nothing(self, held: H) -> bool:
@@ -105,6 +110,19 @@ class PodHoldings(PodFollower, Generic[H]):
         return uid in self._placeholders
 
     @property
+    def given(self) -> dict[str, H]:
+        """Return all that reservations were given, by uid. To be read only."""
+        return self._placeholders
+
+    def _set_given(self, uid: str, whole: H) -> None:
+        self._placeholders[uid] = whole
+        self.compiled_left.pop(uid, None)
+
+    def _forget_given(self, uid: str) -> None:
+        self._placeholders.pop(uid, None)
+        self.compiled_left.pop(uid, None)
+
+    @property
     def any_reserved(self) -> bool:
         """Whether any reservation was given something."""
         return bool(self._placeholders)
@@ -128,11 +146,12 @@ class PodHoldings(PodFollower, Generic[H]):
         """Let what a reservation was given be all that it holds, and its pods hold part of it: after `share` of these and of itself."""
         whole = self.held_by(uid)
         if whole is not None:
-            self._placeholders[uid] = whole
+            self._set_given(uid, whole)
             self.lend(uid)
 
     def share(self, uid: str) -> None:
         """Let a reservation hold what the pods that draw on it have left, and a pod what it lent."""
+        self.compiled_left.pop(uid, None)
         lent = self._lent.pop(uid, None)
         if lent is not None:
             self._put(*lent)
@@ -219,7 +238,7 @@ class PodHoldings(PodFollower, Generic[H]):
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if pod.lends and not self._cache.simulating:
-            self._placeholders.pop(pod.uid, None)
+            self._forget_given(pod.uid)
         name = self._where.get(pod.uid)
         if name is None:
             return

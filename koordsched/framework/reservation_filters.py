@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from koordsched._core.change import NodeChange
+from koordsched._core.reservations import SOURCE_SHIFT
 from koordsched.framework.interface import FilterNodesPlugin, Plugin, ReservationFilterPlugin
 from koordsched.queue.events import ASSIGNED_POD_ADD, EventHint, QueueingHint
 from koordsched.queue.hints import hints_for
@@ -19,6 +20,7 @@ from koordsched.queue.hints import hints_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from koordsched._core.reserved_source import ReservedSource
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.cycle_state import CycleState
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TRIED = "framework/tried-reservation"  # in the state of a question: the uid of the reservation, "" for none
 MAX_RESERVATION_SCORE = 100
+SOURCE_MASK = (1 << SOURCE_SHIFT) - 1
 
 
 def tried_reservation(state: CycleState) -> str | None:
@@ -80,6 +83,16 @@ class ReservationFilters:
                 if status is not None:
                     return status
         return None
+
+    def sources(self, plugins: Sequence[ReservationFilterPlugin], state: CycleState, pod: PodInfo) -> list[ReservedSource] | None:
+        """Return what kernels ask instead of these plugins; None: one of them can only be asked about one reservation after the other."""
+        found = [plugin.reserved_source(state, pod) for plugin in plugins]
+        known = [source for source in found if source is not None]
+        return known if len(known) == len(found) else None
+
+    def explain(self, plugins: Sequence[ReservationFilterPlugin], state: CycleState, pod: PodInfo, answer: int) -> Status:
+        """Return the refusal that an answer of `ReservationTable.unsuited` stands for."""
+        return plugins[answer >> SOURCE_SHIFT].explain_reserved(state, pod, answer & SOURCE_MASK)
 
     def scores(self, plugins: Sequence[ReservationFilterPlugin], on_node: MatchedOnNode, reservations: Sequence[str]) -> Mapping[str, int]:
         """Return the sum of the plugins' scores of these reservations, the best of a plugin being 100."""

@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy.ma  # noqa: F401  # np.unique imports it in its first call: 20 ms for which a pod, or the loop, would wait
 
 from koordsched.clock import Clock
 from koordsched.cluster.apiserver import ConnectionSettings, connect

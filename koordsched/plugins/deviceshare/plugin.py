@@ -17,6 +17,7 @@ from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAM
 from koordsched._core.device_filter import filter_devices, score_devices
 from koordsched._core.device_hints import DeviceHints
 from koordsched._core.device_removals import DeviceRemovals
+from koordsched._core.device_reserved import ReservedDevices
 from koordsched._core.device_score import DeviceScoring
 from koordsched.api.koordinator.device_annotations import (
     DEVICE_ALLOCATED,
@@ -349,6 +350,16 @@ class DeviceShare(
         if not isinstance(found, int):
             return None
         return explain(of_reservation(found) if reservation is not None and demands_reservation(pod) else found, self._table)
+
+    def reserved_source(self, state: CycleState, pod: PodInfo) -> ReservedDevices | None:
+        demand, known = self._demand(state, pod), self._state
+        if demand is None or demand.adjustment is not None:
+            return None
+        demanded = demands_reservation(pod)
+        return ReservedDevices(self._table, demand.request, known.given, known.compiled_left, known.compile_left, demanded=demanded)
+
+    def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        return explain(code, self._table)
 
     def score_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str) -> int:
         """Score the devices that the pod may have of it by their use; a reservation that holds none scores nothing."""

@@ -16,7 +16,6 @@ A reservation holds of what its annotation says what the pods that draw on it ha
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,7 @@ from msgspec.structs import replace
 
 from koordsched._core.device_facts import NodeAccelerators
 from koordsched._core.device_removals import DeviceHoldings
+from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_table import DeviceTable
 from koordsched._core.device_view import HiddenDevices, are_listed
 from koordsched.api.kinds import DEVICE, NODE
@@ -43,6 +43,7 @@ from koordsched.plugins.deviceshare.node_devices import (
     held_minors,
     node_accelerators,
 )
+from koordsched.plugins.deviceshare.reserved import is_restricted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -103,7 +104,8 @@ class DeviceEntry:
 
     def without(self, uids: Collection[str]) -> DeviceEntry:
         """Return what is known of the node, but for what these pods hold."""
-        rest = copy(self)
+        rest = DeviceEntry(self.name, self.index)
+        rest._device, rest.deleted, rest._ids, rest.accelerators = self._device, self.deleted, self._ids, self.accelerators
         rest.pods = {uid: held for uid, held in self.pods.items() if uid not in uids}
         return rest
 
@@ -204,10 +206,15 @@ class DeviceState(PodHoldings[PodDevices]):
         taken = [held for uid in self._cache.credits.drawers(whole.uid) if (pod := self.held_by(uid)) is not None for held in pod.held]
         return with_allocations(whole, allocations_without(whole.allocations, taken)) if taken else whole
 
+    def compile_left(self, uid: str) -> LeftDevices:
+        left, counted = self.left(uid), self._cache.pods.get(uid)
+        return LeftDevices(self.table, () if left is None else left.held, restricted=counted is not None and is_restricted(counted.info))
+
     # Pods
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         before, after = old.reservation, new.reservation
+        self.compiled_left.pop(new.uid, None)  # its policy may be another one
         if before is not None and after is not None and before.spec.allocate_policy != after.spec.allocate_policy:
             entry = self._entries.get(self._name(row, new))
             if entry is not None:
@@ -215,7 +222,7 @@ class DeviceState(PodHoldings[PodDevices]):
         text = new.pod.metadata.annotations.get(DEVICE_ALLOCATED)
         known = self.held_by(new.uid) if not new.lends else self._placeholders.get(new.uid)
         if text is None:
-            self._placeholders.pop(new.uid, None)
+            self._forget_given(new.uid)
             if old.pod.spec.node_name:
                 self.release(new.uid)  # one that is bound holds what it says; what is reserved stays until it is bound
         elif known is None or known.text != text:
@@ -247,7 +254,7 @@ class DeviceState(PodHoldings[PodDevices]):
         if has_null_devices(text):
             self._report_pod(pod, f"{DEVICE_ALLOCATED}: a device is null and is left out")
         if pod.lends:
-            self._placeholders[pod.uid] = found
+            self._set_given(pod.uid, found)
             found = self.left_of(found)
         self.reserve(self._name(row, pod), found)
 
@@ -346,6 +353,7 @@ class DeviceState(PodHoldings[PodDevices]):
             self.table.add(entry.index, devices.held)
         except ValueError as problem:
             uncounted = _uncounted(entry, devices, problem)
+            self.compiled_left.clear()
             self._write(entry)  # some of it has been counted
             return uncounted
         return devices
@@ -378,6 +386,7 @@ class DeviceState(PodHoldings[PodDevices]):
                     self.table.add(entry.index, devices.held)
                 except ValueError as problem:
                     pods[devices.uid] = _uncounted(entry, devices, problem)
+                    self.compiled_left.clear()
                     break
             else:
                 self.table.set_holders(entry.index, len(pods))

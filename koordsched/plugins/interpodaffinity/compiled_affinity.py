@@ -78,6 +78,18 @@ class AffinityCompiler:
         labels.sort()
         return affinity, meta.namespace, tuple(labels)
 
+    def queries(self, pod: PodInfo) -> list[PodQuery]:
+        """Return what is counted for the pod's own terms."""
+        own = self.terms.reader.read(pod.pod) if pod.pod.spec.affinity is not None else None
+        if own is None:
+            return []
+        alone = [(term,) for term in (*own.required_anti, *(term for term, _ in own.preferred))]
+        return [self.query(terms) for terms in ((own.required, *alone) if own.required else alone)]
+
+    def query(self, terms: tuple[AffinityTerm, ...]) -> PodQuery:
+        """Return which pods match all these terms."""
+        return PodQuery(self.namespaces.of(terms), all_of(terms))
+
     def compiled(self, pod: PodInfo) -> CompiledAffinity | None:
         """Return what the pod's signature compiles to; None when it has no terms, and none can match it."""
         shape = pod.shape
@@ -249,8 +261,8 @@ class CompiledAffinity:
 
     def _count(self, terms: tuple[AffinityTerm, ...], key: str, weight: int = 1) -> TopologyCounts:
         """Count the pods that match all these terms."""
-        query = PodQuery(self._compiler.namespaces.of(terms), all_of(terms))
-        return TopologyCounts(self._compiler.keys.attribute(key), pod_counts(self._compiler.cache).count(query), weight)
+        counts = pod_counts(self._compiler.cache).count(self._compiler.query(terms))
+        return TopologyCounts(self._compiler.keys.attribute(key), counts, weight)
 
     def _count_owners(self, existing: ExistingTerm, weight: int = 1) -> TopologyCounts:
         attribute = self._compiler.keys.attribute(existing.term.topology_key)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from koordsched._core.change import NodeChange
 from koordsched._core.counts import normalize_to_range
 from koordsched.api.kinds import NAMESPACE
+from koordsched.cache.pod_counts import pod_counts
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, unresolvable, unschedulable
 from koordsched.plugins.interpodaffinity.compiled_affinity import AffinityCompiler
@@ -19,7 +20,7 @@ from koordsched.plugins.interpodaffinity.terms import Namespaces
 from koordsched.plugins.interpodaffinity.topology_counts import BY_AFFINITY, BY_ANTI_AFFINITY, BY_EXISTING, FilterState, ScoreState
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Generator, Hashable, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -46,6 +47,7 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     normalize = Normalize.CUSTOM
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        self._pod_counts = pod_counts(handle.cache)
         self._compiler = AffinityCompiler(handle.cache, Namespaces(handle.informer(NAMESPACE)), args)
         self._existing_terms = self._compiler.terms
         self._hints = AffinityHints(self._compiler)
@@ -65,6 +67,9 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
     def score_version(self, pod: PodInfo) -> Hashable:
         affinity = self._compiler.compiled(pod)
         return None if affinity is None else affinity.score_version()
+
+    def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
+        return (yield from self._pod_counts.prepare_all(self._compiler.queries(pod)))
 
     # Filter
 

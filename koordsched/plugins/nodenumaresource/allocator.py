@@ -177,7 +177,7 @@ class Allocator:
             effective.policy,
             required=effective.required,
             exclusive=demand.exclusive,
-            strategy=node.strategy(self._args.strategy, evenly=self._args.evenly),
+            strategy=self.strategy_on(node),
         )
         by_zone = {zone: resources.get("cpu", 0) for zone, resources in amounts.items()} if amounts else None
         try:
@@ -187,6 +187,10 @@ class Allocator:
             return node.cpus.allocate(request, reserved, on_node.preferred, numa_amounts=by_zone)
         except CpuShortage as shortage:
             return unschedulable(str(shortage))
+
+    def strategy_on(self, node: NodeAllocations) -> AllocateStrategy:
+        """Return whence CPUs of the node are taken first."""
+        return node.strategy(self._args.strategy, evenly=self._args.evenly)
 
     # Designated allocations
 

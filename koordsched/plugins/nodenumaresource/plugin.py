@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.change import NodeChange
+from koordsched._core.cpu_reserved import RESERVED_CODE, ReservedCpus
 from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
 from koordsched._core.numa_joint import NumaAlignment
 from koordsched._core.numa_removals import NumaRemovals
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
-RESTRICTED = "Restricted"
 RESERVE_STATE = "ReserveNodeNUMAResource"  # the annotations with what this pod was allocated
 
 
@@ -90,6 +90,7 @@ class NodeNUMAResource(
         self._args = compile_args(args, handle.columns)
         self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
         self._allocator = Allocator(self._numa, self._args, handle.columns)
+        self._shortages: list[str] = []  # texts of refusals by reservations, as a source has numbered them
         self._filter = NumaFilter(self._numa, self._allocator, self._args.scoring, handle.cache)
         self.topology_manager = TopologyManager([self])  # until the profile has made the others
 
@@ -256,11 +257,6 @@ class NodeNUMAResource(
             self._numa.lend_all(pod.uid)
         return None
 
-    def _is_restricted(self, placeholder: str) -> bool:
-        counted = self._cache.pods.get(placeholder)
-        reservation = None if counted is None else counted.info.reservation
-        return reservation is not None and reservation.spec.allocate_policy == RESTRICTED
-
     def _reserve(
         self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, reservation: str | None = None
     ) -> Status | None:
@@ -278,10 +274,10 @@ class NodeNUMAResource(
         left = None if reservation is None else self._numa.left(reservation)
         if reservation is None or left is None:
             return self._allocate(state, pod, demand, node_name)
-        only = bool(left.cpus) and self._is_restricted(reservation)
+        only = bool(left.cpus) and self._numa.is_restricted(reservation)
         allocated = self._allocate(state, pod, demand, node_name, preferred=left.cpus, only=only)
         if isinstance(allocated, Status) and allocated.rejected and RESERVATION_AFFINITY in pod.pod.metadata.annotations:
-            return Status(allocated.code, tuple(f"Reservation(s) {reason}" for reason in allocated.reasons))
+            return _of_reservation(allocated)
         return allocated
 
     def _allocate(
@@ -344,6 +340,28 @@ class NodeNUMAResource(
         allocated = None if demand is None else self._allocate_from(state, pod, demand, node_name, reservation)
         return allocated if isinstance(allocated, Status) else None
 
+    def reserved_source(self, state: CycleState, pod: PodInfo) -> ReservedCpus | None:
+        demand, numa = self._demand(state, pod), self._numa
+        if demand is None or demand.designated is not None:
+            return None
+        return ReservedCpus(
+            self._table,
+            demand.request,
+            demand.demand.exclusive,
+            self._allocator.strategy_on,
+            self._cache.infos,
+            numa.nodes,
+            numa.given,
+            numa.compiled_left,
+            numa.compile_left,
+            self._shortages,
+            demanded=RESERVATION_AFFINITY in pod.pod.metadata.annotations,
+        )
+
+    def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
+        refusal = unschedulable(self._shortages[(code & ~RESERVED_CODE) - 1])
+        return _of_reservation(refusal) if code & RESERVED_CODE else refusal
+
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -392,6 +410,10 @@ class NodeNUMAResource(
             return refusal(SERVER_ERROR, f'node "{name}" not found')
         node = self._numa.node(name)
         return describe(node, node.numa_policy(pod_level=self._numa.pod_level))
+
+
+def _of_reservation(refusal: Status) -> Status:
+    return Status(refusal.code, tuple(f"Reservation(s) {reason}" for reason in refusal.reasons))
 
 
 def _source(others: Sequence[NumaHintProvider], state: CycleState, pod: PodInfo) -> NumaHintSource | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from koordsched._core.cpu_reserved import LeftCpus
 from koordsched._core.numa import NumaTable
 from koordsched._core.numa_removals import NumaHoldings
 from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+RESTRICTED = "Restricted"
+
 
 class NumaState(PodHoldings[PodAllocation]):
     """The allocations of all nodes. Also a `TopologyFollower`."""
@@ -68,8 +71,8 @@ class NumaState(PodHoldings[PodAllocation]):
     # Reading
 
     @property
-    def nodes(self) -> Mapping[str, NodeAllocations]:
-        """Return the nodes of which something is known."""
+    def nodes(self) -> dict[str, NodeAllocations]:
+        """Return the nodes of which something is known. To be read only."""
         return self._nodes
 
     @property
@@ -138,6 +141,16 @@ class NumaState(PodHoldings[PodAllocation]):
         left = {zone: kept for zone, at in amounts.items() if (kept := {name: amount for name, amount in at.items() if amount})}
         return replace(whole, cpus=cpus, amounts=left)
 
+    def compile_left(self, uid: str) -> LeftCpus:
+        left = self.left(uid)
+        return LeftCpus(*((0, 0) if left is None else (left.cpus, left.exclusive)), restricted=self.is_restricted(uid))
+
+    def is_restricted(self, placeholder: str) -> bool:
+        """Answer whether the owners of a reservation get the CPUs that it has, and no others."""
+        counted = self._cache.pods.get(placeholder)
+        reservation = None if counted is None else counted.info.reservation
+        return reservation is not None and reservation.spec.allocate_policy == RESTRICTED
+
     @contextmanager
     def offering(self, name: str, cpus: int) -> Iterator[None]:
         """Let the table count of the free CPUs of a node, of which something is known, these alone."""
@@ -167,6 +180,7 @@ class NumaState(PodHoldings[PodAllocation]):
     # Pods
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
+        self.compiled_left.pop(new.uid, None)  # its policy may be another one
         after = new.pod.metadata.annotations
         if RESOURCE_STATUS not in after:
             return  # what was reserved for it holds until it goes
@@ -197,7 +211,7 @@ class NumaState(PodHoldings[PodAllocation]):
         if not pod.lends:
             self.reserve(self._name(row, pod), written)
         else:
-            self._placeholders[pod.uid] = written
+            self._set_given(pod.uid, written)
             self._hold(self._name(row, pod), self.left_of(written))
 
     # Nodes
@@ -240,6 +254,7 @@ class NumaState(PodHoldings[PodAllocation]):
     def rebuild(self, name: str, described: tuple[TopologyOptions | None, NodePolicy], allocations: Iterable[PodAllocation]) -> None:
         """Forget all that is kept of a node, whatever it is, and account these allocations to what it is described as."""
         old = self._nodes.pop(name, None)
+        self.compiled_left.clear()
         for uid in [uid for uid, node in self._where.items() if node == name]:
             del self._where[uid]
         node = self._entry(name)

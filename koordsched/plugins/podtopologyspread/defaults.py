@@ -90,6 +90,11 @@ class DefaultConstraints:
             self._last = pod, self._selectors.changes, found
         return found
 
+    def constraints(self, pod: Pod) -> PodSpreadConstraints | None:
+        """Return the constraints that a pod without constraints gets, None when it has no default selector."""
+        selector = None if self._selectors is None or not self.concern(pod.metadata) else self._selectors.selector(pod.metadata)
+        return None if selector is None else self._constraints(pod, selector)
+
     def _find(self, pod: Pod, selectors: DefaultSelectors) -> SpreadCounts | None:
         meta = pod.metadata
         selector = selectors.selector(meta)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched._core.change import NodeChange
+from koordsched.cache.pod_counts import pod_counts
 from koordsched.framework.interface import FilterNodesPlugin, Normalize, PreFilterPlugin, PreScorePlugin, ScoreNodesPlugin
 from koordsched.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from koordsched.plugins.podtopologyspread.constraints import own_constraints
@@ -20,7 +21,7 @@ from koordsched.plugins.podtopologyspread.queueing_hints import SpreadHints
 from koordsched.plugins.podtopologyspread.scoring import SpreadScore, spread_score
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Generator, Hashable, Sequence
 
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
@@ -44,6 +45,7 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
     depends_on_feasible = True
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        self._pod_counts = pod_counts(handle.cache)
         self._kept = SpreadCountsCache(handle.cache)
         self._defaults = DefaultConstraints(args, handle, self._kept)
 
@@ -70,6 +72,12 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
             return None
         counts = self._counts(pod)
         return counts.version(counts.soft) if counts is not None and counts.constraints.soft else None
+
+    def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
+        written = pod.pod.spec.topology_spread_constraints
+        constraints = own_constraints(pod.pod) if written else self._defaults.constraints(pod.pod)
+        queries = [] if constraints is None else [each.query for each in (*constraints.hard, *constraints.soft) if each.query is not None]
+        return (yield from self._pod_counts.prepare_all(queries))
 
     def _counts(self, pod: PodInfo) -> SpreadCounts | None:
         """Return what the pod's constraints, or the defaults, count; None for a pod without."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koordsched._core.reservations import UNDECIDED
 from koordsched.framework.reservation_filters import MatchedOnNode, ReservationFilters
 from koordsched.framework.row_refusals import StatusCodes
 from koordsched.framework.status import unschedulable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
-    from koordsched.cache.nodes import Nodes
+    from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.interface import Codes, ReservationFilterPlugin
     from koordsched.framework.status import Status
@@ -63,21 +64,42 @@ class ReservationChoice:
     # Filter, within the view that hides all reservations of the pod
 
     def check(self, cycle: CycleState, pod: PodInfo, prepared: Prepared, nodes: Nodes, codes: Codes) -> None:
-        """Refuse rows where amounts suffice and no reservation suits. O(rows with reservations of the pod that hold CPUs or devices)."""
-        plugins, rows = self.filters.allocating(pod), self._state.pairs(prepared.matcher).rows
-        if not plugins or not len(rows):
+        """Refuse rows where amounts suffice and no reservation suits.
+
+        All rows are answered in one call, but for those about which some plugin has to be asked itself: these go one by one.
+        """
+        plugins, pairs = self.filters.allocating(pod), self._state.pairs(prepared.matcher)
+        if not plugins or not len(pairs):
             return
-        nearest = np.minimum(rows.searchsorted(nodes.rows), len(rows) - 1)
-        for i in np.flatnonzero((rows[nearest] == nodes.rows) & (codes == 0)).tolist():
-            row = int(nodes.rows[i])
-            node_name = nodes.info(row).name
-            matched = self._matched(node_name, prepared.matcher)
-            if _matters(plugins, matched):
-                on_node = MatchedOnNode(cycle, pod, node_name, [info.uid for info in matched])
-                refusal = self._refusal(plugins, prepared, on_node, matched, row)
-                if refusal is not None:
-                    refusal = refusal if refusal.rejected else unschedulable(*refusal.reasons)
-                    codes[i] = UNSUITED | self._refusals.code_of(refusal)
+        sources = None if self._cache.simulating else self.filters.sources(plugins, cycle, pod)
+        if sources is None:
+            places = np.flatnonzero(np.isin(nodes.rows, pairs.rows) & (codes == 0))
+        else:
+            required = prepared.matcher.demand.required
+            answers = self._state.table.unsuited(prepared.request, nodes.rows, codes, pairs, sources, required=required)
+            refusals = answers[answers > 0]
+            while len(refusals):  # of which few differ
+                answer = int(refusals[0])
+                codes[answers == answer] = self._code_of(self.filters.explain(plugins, cycle, pod, answer))
+                refusals = refusals[refusals != answer]
+            places = np.flatnonzero(answers == UNDECIDED)
+        for i in places.tolist():
+            refusal = self._refusal_on(plugins, cycle, pod, prepared, nodes.info(int(nodes.rows[i])))
+            if refusal is not None:
+                codes[i] = self._code_of(refusal)
+
+    def _refusal_on(
+        self, plugins: Sequence[ReservationFilterPlugin], cycle: CycleState, pod: PodInfo, prepared: Prepared, node: NodeInfo
+    ) -> Status | None:
+        """Answer for one row as `ReservationTable.unsuited` does, by asking the plugins themselves."""
+        matched = [self._state.by_uid[uid] for uid in self._state.pairs(prepared.matcher).uids_of(node.row)]
+        if not _matters(plugins, matched):
+            return None
+        on_node = MatchedOnNode(cycle, pod, node.name, [info.uid for info in matched])
+        return self._refusal(plugins, prepared, on_node, matched, node.row)
+
+    def _code_of(self, refusal: Status) -> int:
+        return UNSUITED | self._refusals.code_of(refusal if refusal.rejected else unschedulable(*refusal.reasons))
 
     def explain(self, code: int) -> Status:
         """Return the refusal of a code with UNSUITED."""

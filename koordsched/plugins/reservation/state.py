@@ -329,6 +329,7 @@ class ReservationState(PodFollower):
             None if most is None else most - len(info.owners),
             info.order,
             weights,
+            restricted=limits,
         )
 
     def _numbered(self, info: ReservationInfo, *, limits: bool) -> Columns:
@@ -636,11 +637,12 @@ class ReservationState(PodFollower):
         cache, infos = self._cache, matcher.matched.values()
         rows = np.array([-1 if (row := cache.row_of(info.uid)) is None else row for info in infos], np.int32)
         slots = np.array([info.slot for info in infos], np.int32)
+        uids = list(matcher.matched)
         if len(infos) != 1 or rows[0] < 0:
             order = np.argsort(rows, kind="stable")
             order = order[rows[order] >= 0]
-            rows, slots = rows[order], slots[order]
-        found = Matched(rows, slots)
+            rows, slots, uids = rows[order], slots[order], [uids[i] for i in order.tolist()]
+        found = Matched(rows, slots, uids)
         self._pairs[matcher.credit_key] = (matcher.version, found)
         return found
 

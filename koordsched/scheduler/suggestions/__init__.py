@@ -5,6 +5,7 @@
 - `search.py`          finds the smallest changes by trials: single ones, else pairs
 - `column_trials.py`   tries changes on the columns of a scheduler that runs: nothing is assumed and nothing written
 - `possible_changes.py`   which changes are worth a trial for a pod that a scheduler knows
+- `preparation.py`     what the first pod of its kind costs, done in steps
 - `explanation.py`     what is said of a pod, as one object
 - `answers.py`         puts it together in slices beside the scheduling loop, for `/apis/v1/explain`
 

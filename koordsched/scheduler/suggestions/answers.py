@@ -35,7 +35,9 @@ from koordsched.scheduler.suggestions.explanation import (
     suggested,
 )
 from koordsched.scheduler.suggestions.possible_changes import possible_changes
+from koordsched.scheduler.suggestions.preparation import Preparation, looks_at_pods
 from koordsched.scheduler.suggestions.search import smallest_changes
+from koordsched.slices import SLICE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,17 +72,23 @@ class AnswerOptions(msgspec.Struct, frozen=True):
 class SlicedTrials:
     """Trials beside a loop that others need: each begins with a pause if the slice has been long enough."""
 
-    def __init__(self, columns: ColumnTrials, work: Slices, most_seconds: float) -> None:
+    def __init__(self, columns: ColumnTrials, work: Slices, preparation: Preparation, most_seconds: float) -> None:
         self._columns = columns
         self._work = work
+        self._preparation = preparation
         self._most_seconds = most_seconds
 
     @property
     def is_exhausted(self) -> bool:
-        return self._work.worked > self._most_seconds
+        return self._work.worked - self._preparation.seconds > self._most_seconds
 
     async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         await self._work.pause(TRIAL_SECONDS)
+        if changes and looks_at_pods(self._columns.body["spec"]):
+            pod = self._columns.changed_pod(changes)
+            if pod is not None:
+                await self._preparation.run(pod)
+                await self._work.pause(TRIAL_SECONDS)
         return self._columns.estimate(changes) or NOWHERE
 
     def likely_level(self, change: Change, others: Sequence[Sized]) -> int:
@@ -117,7 +125,9 @@ class Answers:
             await work.pause()
             found = msgspec.structs.replace(found, scores=self._scores(info.pod_info, asked.scores))
         if asked.changes:
-            found = await self._with_changes(found, info.pod_info, _body_of(stored), work)
+            preparation = self._preparation(info.pod_info, work)
+            await preparation.run(info.pod_info)
+            found = await self._with_changes(found, info.pod_info, _body_of(stored), work, preparation)
         now = self._pods.at(key)
         if now is None:
             return None
@@ -134,10 +144,13 @@ class Answers:
         uid = f"{DRY_RUN}/{key}" if known is None else known.uid
         body = {**body, "metadata": {**metadata, "uid": uid}}
         pod = PodInfo(self._context.informers.of(POD).transformed(msgspec.convert(body, Pod)))
+        preparation = self._preparation(pod, work)
+        await preparation.run(pod)
+        await work.pause(SLICE_SECONDS)  # a slice of its own for what comes now
         found = self._placement(pod, key, asked)
         if found.state != PENDING or not asked.changes:
             return found
-        return await self._with_changes(found, pod, _body_of(pod.pod), work)
+        return await self._with_changes(found, pod, _body_of(pod.pod), work, preparation)
 
     async def priority_classes(self) -> Sequence[PriorityClass]:
         """Return the classes of the cluster, which nothing here watches. ClusterError."""
@@ -236,10 +249,14 @@ class Answers:
 
     # What would let it run
 
-    async def _with_changes(self, found: Explanation, pod: PodInfo, body: Json, work: Slices) -> Explanation:
+    def _preparation(self, pod: PodInfo, work: Slices) -> Preparation:
+        profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
+        return Preparation(() if profile is None else profile.made.values(), work)
+
+    async def _with_changes(self, found: Explanation, pod: PodInfo, body: Json, work: Slices, preparation: Preparation) -> Explanation:
         columns, table = self.columns(pod, body), self._context.cache.table
         began = table.log_end
-        trials = SlicedTrials(columns, work, self.most_seconds)
+        trials = SlicedTrials(columns, work, preparation, self.most_seconds)
         if (await trials.run()).node:
             return found  # it fits as it is: it waits for its turn
         changes = await possible_changes(self._context, pod, body, columns.needs, work)

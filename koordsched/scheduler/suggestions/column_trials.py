@@ -105,10 +105,8 @@ class ColumnTrials:
         changed = self._changed(changes)
         if changed is None or (self.needs is not None and (self.differ or not self.needs.alone)):
             return None
-        try:
-            stored = msgspec.convert(changed.body, Pod)
-            pod = PodInfo(self._context.informers.of(POD).transformed(stored))
-        except (msgspec.ValidationError, QuantityError):
+        pod = self._made(changed)
+        if pod is None:
             return NOWHERE
         profile = self._context.profiles.get(pod.pod.spec.scheduler_name)
         if profile is None or not self._may_be_tried(profile, pod, changed):
@@ -120,6 +118,17 @@ class ColumnTrials:
             return self._place(profile, pod, changed, is_admitted=is_admitted)
         except PluginError:
             return NOWHERE
+
+    def changed_pod(self, changes: Sequence[Sized]) -> PodInfo | None:
+        """Return the pod with these changes, None if it cannot be."""
+        changed = self._changed(changes)
+        return None if changed is None else self._made(changed)
+
+    def _made(self, changed: ChangedState) -> PodInfo | None:
+        try:
+            return PodInfo(self._context.informers.of(POD).transformed(msgspec.convert(changed.body, Pod)))
+        except (msgspec.ValidationError, QuantityError):
+            return None
 
     # What is changed
 

@@ -15,7 +15,7 @@ from koordsched._core.counts import RowCounts
 from koordsched.api.core import Taint
 from koordsched.api.selectors import map_matcher
 from koordsched.cache.cache import NO_ROW, Cache
-from koordsched.cache.pod_counts import PodClass, PodQuery, pod_counts
+from koordsched.cache.pod_counts import PodQuery, pod_counts
 
 ALL = PodQuery(None, map_matcher({}))
 WEB = PodQuery(frozenset({"default"}), map_matcher({"app": "web"}))
@@ -87,7 +87,7 @@ def _miscount_query(cache: Cache) -> None:
 
 
 def _invent_class(cache: Cache) -> None:
-    invented = pod_counts(cache)._classes["default", (("app", "gone"),), False] = PodClass([])
+    invented = pod_counts(cache)._class(("default", (("app", "gone"),), False))
     invented.rows[0] = 2
 
 

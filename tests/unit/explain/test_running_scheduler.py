@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from support.asked import asked, changes_of, dry_run
 from support.explained import explained, node, pod, workload_of
 
 from koordsched.api.kinds import NODE, PRIORITY_CLASS, Kind
+from koordsched.cache import pod_counts
+from koordsched.cache.pod_counts import BegunQuery, PodCounts
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.port import Forbidden, ListPage, Ref
 from koordsched.config.flag_table import Flags
@@ -321,6 +327,73 @@ def test_a_change_that_does_not_suffice_any_more_at_the_end_is_left_out(after: i
     found = with_scheduler([*THREE_NODES, OLD, WEB], script)
     assert "request 2500m of cpu instead of 3" in found
     assert "tolerate the taint gpu=true:NoSchedule" not in found
+
+
+class PodsBySlice(Slices):
+    """Work that ends its slice at each pause; `looked_at` has how many pods and classes of pods were looked at in each."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.looked_at = [0]
+
+    async def pause(self, ahead: float = 0.0) -> None:
+        self.looked_at.append(0)
+        await asyncio.sleep(0)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        take_in, ask_classes = PodCounts._take_in, PodCounts._ask_classes
+
+        def taking_in(counts: PodCounts, row: int) -> int:
+            self.looked_at[-1] += (taken := take_in(counts, row))
+            return taken
+
+        def asking(counts: PodCounts, begun: BegunQuery, most: int) -> None:
+            before = begun.next
+            ask_classes(counts, begun, most)
+            self.looked_at[-1] += begun.next - before
+
+        with patch.multiple(PodCounts, _take_in=taking_in, _ask_classes=asking):
+            yield
+
+
+APPS = 250
+SELECTED = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+NEAR = {"labelSelector": SELECTED, "topologyKey": "kubernetes.io/hostname"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SPREAD = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTED}
+OTHER = {"labelSelector": {"matchLabels": {"app": "a1"}}, "topologyKey": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"topologySpreadConstraints": [SPREAD]},
+        {"affinity": {"podAffinity": {REQUIRED: [NEAR]}}},
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR, OTHER]}}},
+        {"affinity": {"podAffinity": {REQUIRED: [NEAR, OTHER]}}},  # without one of them others are counted
+    ],
+    ids=["spread", "affinity", "anti-affinity", "two terms"],
+)
+def test_counting_the_pods_of_a_new_constraint_is_done_in_slices(constraints: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pods there are: of those that the counts of all take, no slice has more than a step or two."""
+    monkeypatch.setattr(pod_counts, "PODS_A_STEP", 20)
+    monkeypatch.setattr(pod_counts, "CLASSES_A_STEP", 20)
+    objects = [node(f"n{i}", "64", "64Gi", more={"pods": "110"}) for i in range(10)]
+    objects += [pod(f"p{i}", {"cpu": "100m"}, labels={"app": f"a{i}"}, nodeName=f"n{i % 10}") for i in range(APPS)]
+    new = pod("new", {"cpu": "65"}, labels={"app": "new"}, **constraints)
+    new["spec"] |= {"schedulerName": "koord-scheduler", "priority": 0}
+
+    async def script(embedded: EmbeddedCluster) -> PodsBySlice:
+        work = PodsBySlice()
+        with work, work.counting():
+            found = await embedded.scheduler.answers.of_dry_run(new, AnswerOptions(), work)
+        assert found.changes
+        return work
+
+    work = with_scheduler(objects, script)
+    assert sum(work.looked_at) >= 2 * APPS  # each pod is taken in once, and its class asked
+    assert max(work.looked_at) <= 20 + APPS // 10
 
 
 def test_when_time_runs_out_it_is_said() -> None:

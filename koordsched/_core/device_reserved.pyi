@@ -1,0 +1,37 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from koordsched._core.device_facts import HeldDevice
+from koordsched._core.device_request import DeviceRequest
+from koordsched._core.device_table import DeviceTable
+from koordsched._core.reserved_source import ReservedSource
+
+class LeftDevices:
+    """What a reservation has left of the devices that it was given."""
+
+    def __init__(self, table: DeviceTable, held: Sequence[HeldDevice], *, restricted: bool) -> None:
+        """held: ascending by type and minor. restricted: the reservation's owners get what it has, and nothing else."""
+
+    @property
+    def restricted(self) -> bool: ...
+    @property
+    def plain(self) -> bool:
+        """Return whether kernels know what is left: no device stands there twice, and the table counts the amounts as they are."""
+
+class ReservedDevices(ReservedSource):
+    """Which reservations have the devices that pods of one shape ask for, which are not designated."""
+
+    def __init__(
+        self,
+        table: DeviceTable,
+        request: DeviceRequest,
+        given: dict[str, Any],
+        known: dict[str, LeftDevices],
+        compile_left: Callable[[str], LeftDevices],
+        *,
+        demanded: bool,
+    ) -> None:
+        """given: by uid the reservations that were given devices. known: what these have left, filled by `compile_left` when asked for.
+
+        Whoever has them keeps both up to date. demanded: the pod may only go where it is given a reservation, which texts then say.
+        """

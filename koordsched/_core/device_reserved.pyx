@@ -1,0 +1,275 @@
+"""Which reservations of a row have the devices that a pod asks for: what Reserve would do with each (deviceshare.md §8).
+
+What a reservation has left is compiled once until it changes, and the allocator that Reserve asks is asked here too.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+from koordsched._core.device_allocation cimport try_allocate
+from koordsched._core.device_group cimport (
+    NO_DEVICES,
+    NO_ISOLATION_PROVIDER,
+    NO_VFS,
+    PASS,
+    SHARE_UNSUPPORTED,
+    check_labels,
+)
+from koordsched._core.device_request cimport Minors
+from koordsched._core.device_selection cimport Outcome
+from koordsched._core.device_table cimport (
+    HAS_ENTRY,
+    IS_LISTED,
+    TYPES,
+    DeviceColumns,
+    first_resource,
+    index_of,
+    resources_of,
+)
+
+cdef enum:
+    OF_RESERVATION = 1 << 5        # set in codes of what a reservation lacks; as in plugins.deviceshare.reasons
+    REASON_MASK = (1 << 6) - 1
+cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # that the table counts
+cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
+
+
+cdef class LeftDevices:
+
+    def __init__(self, DeviceTable table not None, held not None, *, bint restricted):
+        cdef int place = 0, type, r
+        cdef Amounts* of
+        self.table = table
+        self.restricted = restricted
+        self.plain = True
+        self.vfs = [(device.type, device.minor, tuple(device.vfs)) for device in held if device.vfs]
+        self.count = <int> len(held)
+        self._allocate(sum([len(vfs) for _, _, vfs in self.vfs]))
+        for device in held:
+            type = device.type
+            if not 0 <= device.minor < LARGEST_MINOR:
+                self.plain = False
+                return
+            of = &self.amounts[place]
+            of.type = type
+            of.minor = self.minors[place] = device.minor
+            of.is_empty = True
+            for resource, amount in device.amounts.items():
+                r = resource - first_resource(type)
+                if 0 <= r < resources_of(type):
+                    if not 0 <= amount <= LARGEST_AMOUNT:
+                        self.plain = False
+                        return
+                    of.amount[r] = amount
+                    of.is_named[r] = True
+                    of.is_empty = False
+            if place and (self.amounts[place - 1].type, self.amounts[place - 1].minor) >= (of.type, of.minor):
+                self.plain = False
+                return
+            place += 1
+            for type in range(of.type, TYPES):
+                self.first[type + 1] = place
+
+    cdef int _allocate(self, int vfs) except -1:
+        self.bus_count = <int> len(self.vfs)
+        self.amounts = <Amounts*> calloc(self.count + 1, sizeof(Amounts))
+        self.minors = <int64_t*> calloc(self.count + 1, sizeof(int64_t))
+        self.buses = <Buses*> calloc(self.bus_count + 1, sizeof(Buses))
+        self.bus = <int32_t*> calloc(vfs + 1, sizeof(int32_t))
+        if self.amounts == NULL or self.minors == NULL or self.buses == NULL or self.bus == NULL:
+            raise MemoryError
+        return 0
+
+    def __dealloc__(self):
+        free(self.amounts)
+        free(self.minors)
+        free(self.buses)
+        free(self.bus)
+
+    cdef int look_up_buses(self) except -1:
+        """Write the ids of virtual functions, -1 for those that no device has, if the table has learned of some since."""
+        cdef int place = 0, at = 0
+        if not self.bus_count or self.known_buses == len(self.table.bus_ids):
+            return 0
+        for type, minor, names in self.vfs:
+            self.buses[place].type = type
+            self.buses[place].minor = minor
+            self.buses[place].count = <int> len(names)
+            self.buses[place].bus = &self.bus[at]
+            for name in names:
+                self.bus[at] = self.table.bus_ids.get(name, -1)
+                at += 1
+            place += 1
+        self.known_buses = len(self.table.bus_ids)
+        return 0
+
+    cdef bint is_listed(self, Py_ssize_t index) noexcept:
+        """Answer whether the node's Device lists all of these."""
+        cdef int i
+        cdef Py_ssize_t cell
+        for i in range(self.count):
+            cell = self.table.find(index, self.amounts[i].type, self.amounts[i].minor)
+            if cell < 0 or not self.table.columns[self.amounts[i].type].state[cell] & IS_LISTED:
+                return False
+        return True
+
+    cdef int count_on(self, Py_ssize_t index, int sign) except -1:
+        """Let the reservation hold all this on the node (1), or nothing again (-1). `is_listed` holds."""
+        cdef int i, r
+        cdef Py_ssize_t cell
+        cdef DeviceColumns* columns
+        cdef const Amounts* of
+        for i in range(self.count):
+            of = &self.amounts[i]
+            columns = &self.table.columns[of.type]
+            cell = self.table.find(index, of.type, of.minor)
+            for r in range(resources_of(of.type)):
+                columns.used[r * columns.capacity + cell] += sign * of.amount[r]
+            columns.holds[cell] += sign
+            self.table.settle(index, of.type, cell)
+        for type, minor, names in self.vfs:
+            self.table.hold_vfs(index, type, minor, names, sign)
+        return 0
+
+
+cdef class WayToTake(DeviceAdjustment):
+
+    def __dealloc__(self):
+        # These belong to what was left of a reservation.
+        self.required = NULL
+        self.only_vfs = NULL
+
+    cdef void _clear(self) noexcept:
+        cdef int type
+        self.required = NULL
+        self.required_count = 0
+        self.only_vfs = NULL
+        self.only_vfs_count = 0
+        self.changes_amounts = False
+        for type in range(TYPES):
+            self.requires[type] = False
+            self.required_minors[type] = self.only[type] = self.preferred[type] = _no_minors()
+
+    cdef void take_alone(self, LeftDevices left) noexcept:
+        """Let them be taken from what is left, of the types of which there is any; of none, where there is nothing left at all."""
+        cdef int type
+        self._clear()
+        self.required = left.amounts
+        self.required_count = left.count
+        self.changes_amounts = True
+        for type in range(TYPES):
+            self.required_minors[type] = _minors_of(left, type)
+            self.requires[type] = self.required_minors[type].is_set or left.count == 0
+        self.only_vfs = left.buses
+        self.only_vfs_count = left.bus_count
+
+    cdef void take_only(self, LeftDevices left) noexcept:
+        """Let them be those of which something is left, of the types of which there is any, with what is free of them besides."""
+        cdef int type
+        self._clear()
+        for type in range(TYPES):
+            self.only[type] = _minors_of(left, type)
+        self.only_vfs = left.buses
+        self.only_vfs_count = left.bus_count
+
+    cdef void prefer(self, LeftDevices left) noexcept:
+        """Let those come first of which something is left."""
+        cdef int type
+        self._clear()
+        for type in range(TYPES):
+            self.preferred[type] = _minors_of(left, type)
+
+
+cdef Minors _no_minors() noexcept:
+    cdef Minors none
+    none.is_set = False
+    none.count = 0
+    none.minor = NULL
+    return none
+
+
+cdef Minors _minors_of(LeftDevices left, int type) noexcept:
+    cdef Minors found = _no_minors()
+    found.count = left.first[type + 1] - left.first[type]
+    found.is_set = found.count > 0
+    if found.is_set:
+        found.minor = &left.minors[left.first[type]]
+    return found
+
+
+cdef class ReservedDevices(ReservedSource):
+
+    def __init__(
+        self, DeviceTable table not None, DeviceRequest request not None, dict given not None, dict known not None, compile_left, *,
+        bint demanded
+    ):
+        self.table = table
+        self.request = request
+        self.given = given
+        self.known = known
+        self.compile_left = compile_left
+        self.demanded = demanded
+        self.way = WayToTake()
+
+    cdef int begin(self) except -1:
+        self.request.prepare(self.table)
+        return 0
+
+    cdef bint holds(self, uid) except -1:
+        return uid in self.given
+
+    cdef LeftDevices left(self, uid):
+        """Return what a reservation has left that was given something."""
+        found = self.known.get(uid)
+        if found is None:
+            found = self.known[uid] = self.compile_left(uid)
+        return <LeftDevices?> found
+
+    cdef bint knows(self, Py_ssize_t row, uid) except -1:
+        if uid not in self.given:
+            return True
+        cdef LeftDevices left = self.left(uid)
+        return left.plain and left.is_listed(index_of(self.table, row))
+
+    cdef int show(self, Py_ssize_t row, uid) except -1:
+        if uid in self.given:
+            self.left(uid).count_on(index_of(self.table, row), 1)
+        return 0
+
+    cdef int hide(self, Py_ssize_t row, uid) except -1:
+        if uid in self.given:
+            self.left(uid).count_on(index_of(self.table, row), -1)
+        return 0
+
+    cdef int32_t refusal(self, Py_ssize_t row, uid) except -1:
+        cdef Py_ssize_t index = index_of(self.table, row)
+        cdef int32_t code = check_labels(self.table, self.request, index)
+        cdef LeftDevices left
+        if code == PASS and self.table.node[index].flags & HAS_ENTRY:
+            if uid is None or uid not in self.given:
+                code = self._try(index, None)
+            else:
+                left = self.left(uid)
+                left.look_up_buses()
+                if left.restricted:
+                    self.way.take_alone(left)
+                else:
+                    self.way.take_only(left)
+                    code = self._try(index, self.way)
+                    if code == PASS:
+                        return PASS
+                    self.way.prefer(left)
+                code = self._try(index, self.way)
+        return code if uid is None or not self.demanded else _of_reservation(code)
+
+    cdef int32_t _try(self, Py_ssize_t index, DeviceAdjustment way) noexcept:
+        cdef Outcome out
+        return try_allocate(self.table, self.request, index, way, None, 0, True, &out)
+
+
+cdef int32_t _of_reservation(int32_t code) noexcept:
+    """Return the code that says of a reservation what this one says of a node; the same where no reservation can change it."""
+    cdef int reason = code & REASON_MASK
+    if reason in (PASS, NO_ISOLATION_PROVIDER, SHARE_UNSUPPORTED, NO_DEVICES, NO_VFS):
+        return code
+    return code | OF_RESERVATION

@@ -38,6 +38,7 @@ cdef class DeviceRemovals(RemovalFilter):
     cdef DeviceHoldings holdings
     cdef DeviceRequest request
     cdef NumaAlignment alignment      # where another filter has answered for the devices; None: nowhere
+    cdef bint is_followed             # another kernel reads the columns elsewhere, too
     # Of the row that was begun with
     cdef const RowHoldings* row
     cdef Py_ssize_t index

@@ -20,5 +20,10 @@ class DeviceHoldings(CompiledHoldings):
 class DeviceRemovals(RemovalFilter):
     """Filter's answers about devices while pods are removed, as `filter_devices` gives them of the row as it would be then."""
 
-    def __init__(self, holdings: DeviceHoldings, request: DeviceRequest, alignment: NumaAlignment | None = None) -> None:
-        """alignment: the rows on which another filter has answered for the devices, so that this one looks at labels alone."""
+    def __init__(
+        self, holdings: DeviceHoldings, request: DeviceRequest, alignment: NumaAlignment | None = None, *, is_followed: bool = False
+    ) -> None:
+        """alignment: the rows on which another filter has answered for the devices, so that this one looks at labels alone.
+
+        is_followed: whether another kernel reads the devices' columns on other rows, so that they always have to be up to date.
+        """

@@ -107,17 +107,23 @@ cdef class DeviceHoldings(CompiledHoldings):
 
 cdef class DeviceRemovals(RemovalFilter):
 
-    def __init__(self, DeviceHoldings holdings not None, DeviceRequest request not None, NumaAlignment alignment=None):
+    def __init__(
+        self, DeviceHoldings holdings not None, DeviceRequest request not None, NumaAlignment alignment=None, *, bint is_followed=False
+    ):
         self.holdings = holdings
         self.request = request
         self.alignment = alignment
+        self.is_followed = is_followed
 
     def __eq__(self, other):
         cdef DeviceRemovals that
         if not isinstance(other, DeviceRemovals):
             return NotImplemented
         that = <DeviceRemovals> other
-        return self.holdings is that.holdings and self.request is that.request and self.alignment == that.alignment
+        return (
+            self.holdings is that.holdings and self.request is that.request and self.alignment == that.alignment
+            and self.is_followed == that.is_followed
+        )
 
     def __hash__(self):
         return hash((DeviceRemovals, id(self.holdings), id(self.request)))
@@ -128,7 +134,7 @@ cdef class DeviceRemovals(RemovalFilter):
         self.index = index_of(self.holdings.table, row)
         self.request.prepare(self.holdings.table)
         self.is_aligned = self.alignment is not None and self.alignment.holds(row)
-        self.is_counted = not self.is_aligned and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
+        self.is_counted = not self.is_followed and not self.is_aligned and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
         if self.is_counted:
             self.fitting = fitting_of(self.holdings.table, self.request, self.index, self.counted.type)
         for type in range(TYPES):

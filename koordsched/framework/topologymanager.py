@@ -170,6 +170,10 @@ class TopologyManager:
         """Return the same for kernels to ask."""
         return None if self._aligner is None or not self._is_aligned(provider, pod) else self._aligner.alignment(state, pod)
 
+    def is_followed(self, provider: NumaHintProvider, pod: PodInfo) -> bool:
+        """Answer whether the aligner asks what the provider has on rows that `alignment` does not name, since it filters after it."""
+        return self._aligner not in (None, provider) and provider.wants(pod) and id(provider) not in self._filter_after
+
     def _is_aligned(self, provider: NumaHintProvider, pod: PodInfo) -> bool:
         return id(provider) in self._filter_after and provider.wants(pod)
 

@@ -183,7 +183,8 @@ class DeviceShare(
         demand = self._demand(state, pod)
         if demand is None or demand.adjustment is not None:
             return None
-        return DeviceRemovals(self._state.holdings(victims), demand.request, self.topology_manager.alignment(self, state, pod))
+        manager, holdings = self.topology_manager, self._state.holdings(victims)
+        return DeviceRemovals(holdings, demand.request, manager.alignment(self, state, pod), is_followed=manager.is_followed(self, pod))
 
     def _demand(self, state: CycleState, pod: PodInfo) -> DeviceDemand | None:
         """Return the pod's demand, None without devices. It is compiled here where the profile does not run the plugin's PreFilter."""

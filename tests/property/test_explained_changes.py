@@ -234,6 +234,7 @@ AREAS = (
 @settings(max_examples=EXAMPLES)
 @example(area=of_resources_and_nodes, seed=632)
 @example(area=of_neighbours, seed=443)  # a spread constraint is dropped and its maxSkew raised in one trial
+@example(area=of_load, seed=261)  # a new node was refused for what is used of the one that it is like
 @example(area=of_neighbours, seed=596)  # a new node was given a label or an uncordoning that another one needs
 def test_the_stated_change_lets_the_pod_run_and_no_smaller_one_does(area: Any, seed: int) -> None:
     objects = area(Random(seed))

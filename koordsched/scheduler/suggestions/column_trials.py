@@ -19,7 +19,7 @@ import numpy as np
 
 from koordsched._core.fit import fit_slots, free_amounts
 from koordsched.api.core import Pod
-from koordsched.api.kinds import POD
+from koordsched.api.kinds import NODE_METRIC, POD
 from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.framework.limits import LimitsPlugin, RaisedLimit
@@ -308,11 +308,15 @@ class ColumnTrials:
         if node is None:
             return NOWHERE
         gone = [each for each in node.pods.values() if not each.lends]
-        if simulation.simulate_on_node(pod, node, remove=gone) is not None:  # what is reserved there stays: there may be more room
-            return NOWHERE if len(gone) == len(node.pods) else None
+        if simulation.simulate_on_node(pod, node, remove=gone) is not None:
+            # What is reserved there stays, and so does what is measured there, of which a new node has nothing: there may be more room.
+            return NOWHERE if len(gone) == len(node.pods) and not self._is_measured(node) else None
         if self._depends_on_zone(changed.body, node) and not self._passes_as_it_is(shape, pod, node):
             return None
         return TrialOutcome(f"{node.name}-added-1", changed.added_nodes)
+
+    def _is_measured(self, node: NodeInfo) -> bool:
+        return any(informer.kind is NODE_METRIC and node.name in informer.store for informer in self._context.informers)
 
     def _without_pods(
         self, simulation: NodeSimulation, pod: PodInfo, changed: ChangedState, refusing: Profile | None

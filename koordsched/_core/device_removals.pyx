@@ -134,7 +134,8 @@ cdef class DeviceRemovals(RemovalFilter):
         self.index = index_of(self.holdings.table, row)
         self.request.prepare(self.holdings.table)
         self.is_aligned = self.alignment is not None and self.alignment.holds(row)
-        self.is_counted = not self.is_followed and not self.is_aligned and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
+        self.is_counted = not self.is_followed and not self.is_aligned
+        self.is_counted = self.is_counted and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
         if self.is_counted:
             self.fitting = fitting_of(self.holdings.table, self.request, self.index, self.counted.type)
         for type in range(TYPES):

@@ -14,16 +14,18 @@ from typing import Any
 from side_by_side.exposition import REQUESTS, counter, request_key
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.kills import killing
+from support.kills import KILLS, killing
 from support.live import PODS, Launch, Running, create_node, create_pod, reason, until
 from support.recount import requested
 
 PREFIX = "quota.scheduling.koordinator.sh/"
 QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/elasticquotas"
-NODES = 10
+SIZE = 1 + KILLS // 10  # so that something is left to bind at the last kill
+NODES = 10 * SIZE
 CHILDREN = 8  # of each parent
-MOST, PODS_OF_A_QUOTA = 4, 6  # CPUs; pods of one CPU
-PARENTS = {"p0": 40, "p1": 24, "p2": 40, "p3": 24, "p4": 40}  # max: 24 CPUs are 3 for each child, of 40 each has its own max
+MOST, PODS_OF_A_QUOTA = 4 * SIZE, 6 * SIZE  # CPUs; pods of one CPU
+PARENTS = {name: most * SIZE for name, most in (("p0", 40), ("p1", 24), ("p2", 40), ("p3", 24), ("p4", 40))}
+"""The max of each: 24 CPUs are 3 for each child, of 40 each has its own max."""
 BINDABLE = sum(min(most, CHILDREN * MOST) for most in PARENTS.values())
 PLUGIN = {"enabled": [{"name": "ElasticQuota"}]}
 PROFILE = {

@@ -12,6 +12,7 @@ members differ, new nodes for a pod with volumes. Extenders are not asked.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -59,8 +60,8 @@ HOSTNAME = "kubernetes.io/hostname"
 CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 QOS = "koordinator.sh/qosClass"
 RESOURCE_SPEC, NUMA_SPEC = "scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"
-MOST_EMPTIED = 16
-"""Nodes of which it is tried to take all pods away."""
+MOST_EMPTIED = 8
+"""Nodes of which it is tried to take all pods away, 0.4 ms each with ten pods, within one slice of work."""
 SPARE_PLACES = 32
 
 
@@ -328,14 +329,12 @@ class ColumnTrials:
         named: dict[str, set[str]] = {}
         for key, name in changed.removed or ():
             named.setdefault(name, set()).add(key)
-        if named:
-            nodes = [node for name in named if (node := self._cache.node(name)) is not None]
+        if named or changed.nodes:
+            names = named.keys() & changed.nodes if named and changed.nodes else named or changed.nodes
+            nodes = [node for name in sorted(names) if (node := self._cache.node(name)) is not None and (named or node.counted)]
+            nodes.sort(key=lambda node: len(node.counted))
         else:
-            nodes = [
-                node for row in simulation.possible_rows(pod).tolist() if (node := self._cache.infos[row]) is not None and node.counted
-            ]
-        nodes = [node for node in nodes if not changed.nodes or node.name in changed.nodes]
-        nodes.sort(key=lambda node: (len(node.counted), node.name))
+            nodes = self._emptiest(simulation.possible_rows(pod))
         for node in nodes[:MOST_EMPTIED]:
             keys = named.get(node.name)
             gone = [each for each in node.pods.values() if not each.lends and (keys is None or each.key in keys)]
@@ -344,6 +343,12 @@ class ColumnTrials:
             if simulation.simulate_on_node(pod, node, remove=gone) is None:
                 return TrialOutcome(node.name, 1)
         return NOWHERE if len(nodes) <= MOST_EMPTIED else None
+
+    def _emptiest(self, rows: Rows) -> list[NodeInfo]:
+        """Return nodes with the fewest pods, but some: one more than are tried, if there are so many."""
+        infos = self._cache.infos
+        counted = [(len(node.counted), row) for row in rows.tolist() if (node := infos[row]) is not None and node.counted]
+        return [node for _, row in nsmallest(MOST_EMPTIED + 1, counted) if (node := infos[row]) is not None]
 
     def _depends_on_zone(self, body: Json, node: NodeInfo) -> bool:
         """Answer whether pods that stay on a node matter beyond it: a new node would be in the same domains."""

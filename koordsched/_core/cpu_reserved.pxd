@@ -37,5 +37,6 @@ cdef class ReservedCpus(ReservedSource):
 
     cdef LeftCpus left(self, uid)
     cdef int _look_at(self, Py_ssize_t row) except -1
+    cdef int _move(self, Py_ssize_t row, uid, bint shown) except -1
     cdef CpuRequest _request_on(self, node, const Zones* zones)
     cdef int32_t _code(self, str text) except -1

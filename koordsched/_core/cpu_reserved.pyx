@@ -79,20 +79,20 @@ cdef class ReservedCpus(ReservedSource):
         return self._is_known
 
     cdef int show(self, Py_ssize_t row, uid) except -1:
-        cdef LeftCpus left
-        self._look_at(row)
-        if self._binds and uid in self.given:
-            left = self.left(uid)
-            if left.cpus:
-                self._cpus.add(left.cpus, left.exclusive)
-        return 0
+        return self._move(row, uid, True)
 
     cdef int hide(self, Py_ssize_t row, uid) except -1:
+        return self._move(row, uid, False)
+
+    cdef int _move(self, Py_ssize_t row, uid, bint shown) except -1:
+        """Let a reservation hold what it has left, or no longer."""
         cdef LeftCpus left
         self._look_at(row)
         if self._binds and uid in self.given:
             left = self.left(uid)
-            if left.cpus:
+            if left.cpus and shown:
+                self._cpus.add(left.cpus, left.exclusive)
+            elif left.cpus:
                 self._cpus.remove(left.cpus, left.exclusive)
         return 0
 

@@ -7,6 +7,7 @@ room 20 us a shape. A search for a packing that finds none holds the loop for so
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
 from collections.abc import Iterator
@@ -31,8 +32,9 @@ from koordsched.config.flags import parse_flags
 from koordsched.queue.queued_pod import QueuedPodInfo
 from koordsched.scheduler.group_packing import MOST_COMBINATIONS, MOST_WORK
 from koordsched.scheduler.scheduler import Dependencies, Scheduler
+from koordsched.serve.command import GC_THRESHOLDS
 
-NODES, MEMBERS = 5_000, 5_000
+NODES, MEMBERS, ROUNDS = 5_000, 5_000, 5
 CARD = "example.com/card"
 POINTS = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit", "preBind", "postBind")
 
@@ -57,8 +59,9 @@ def configuration(preempts: bool) -> dict[str, Any]:
 
 @contextmanager
 def running(preempts: bool = False) -> Iterator[tuple[Scheduler, asyncio.AbstractEventLoop]]:
-    """Make a scheduler of 5,000 nodes on a loop that runs only when asked."""
-    loop = asyncio.new_event_loop()
+    """Make a scheduler of 5,000 nodes on a loop that runs only when asked, with the garbage collection of the serving process."""
+    loop, thresholds = asyncio.new_event_loop(), gc.get_threshold()
+    gc.set_threshold(*GC_THRESHOLDS)
 
     async def make() -> Scheduler:
         config = load_config_object(configuration(preempts), Environment())
@@ -70,6 +73,7 @@ def running(preempts: bool = False) -> Iterator[tuple[Scheduler, asyncio.Abstrac
     try:
         yield loop.run_until_complete(make()), loop
     finally:
+        gc.set_threshold(*thresholds)
         loop.close()
 
 
@@ -118,11 +122,17 @@ def bench_gang_of_5000(benchmark: Any) -> None:
     with running() as (scheduler, loop):
 
         async def run() -> None:
-            arrive(scheduler, "g", ["500m"] * MEMBERS)
-            info = scheduler.queue.pop()
-            assert info is not None
-            benchmark.pedantic(lambda: take_turn(scheduler, info), rounds=1)
-            assert len(scheduler.cache.pods) == MEMBERS
+            gangs = iter(range(ROUNDS))
+
+            def next_gang() -> tuple[tuple[Scheduler, QueuedPodInfo], dict[str, Any]]:
+                arrive(scheduler, f"g{next(gangs)}", ["500m"] * MEMBERS)
+                info = scheduler.queue.pop()
+                assert info is not None
+                gc.collect()
+                return (scheduler, info), {}
+
+            benchmark.pedantic(take_turn, setup=next_gang, rounds=ROUNDS)
+            assert len(scheduler.cache.pods) == ROUNDS * MEMBERS
             scheduler.cycle.binding.tasks.drop()
 
         loop.run_until_complete(run())

@@ -258,12 +258,12 @@ cdef class MemberPlacement:
         if allowed is not None and allowed.shape[0] != known:
             raise ValueError(f"{allowed.shape[0]} flags for {known} domains or rows")
         self._open(level, allowed)
-        cdef Py_ssize_t at, best
+        cdef Py_ssize_t at, best, first = level
         cdef int64_t placed
-        for at in range(self.tree.depth + 2):
+        for at in range(level, self.tree.depth + 2):
             if self.demand % self.multiple[at]:
-                return None  # no sum of such numbers
-        for at in range(self.tree.depth + 1, level - 1, -1):
+                first = at + 1  # no domain of this layer takes all members, but one inside of it may
+        for at in range(self.tree.depth + 1, first - 1, -1):
             while (best := self._best(at)) >= 0:
                 self.placed, self.is_broken = [], False
                 self.left[:] = self.wanted

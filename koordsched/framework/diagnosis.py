@@ -73,6 +73,13 @@ class Diagnosis:
         diagnosis.message = NO_NODES
         return diagnosis
 
+    @property
+    def quoted(self) -> str:
+        """The message as others quote it: a refusal by PreFilter counts the nodes, for each of its reasons."""
+        if self.pre_filter is None:
+            return self.message
+        return fit_error(self.total_nodes, dict.fromkeys(self.pre_filter.reasons, self.total_nodes))
+
     @cached_property
     def simulation(self) -> NodeSimulation | None:
         """What asks the filters about nodes with other pods on them; None: there is nothing to ask."""

@@ -605,6 +605,7 @@ class GroupRefusal(msgspec.Struct, frozen=True):
     placed: int  # members that had a node until then
     plugins: frozenset[str] = frozenset()  # that refused the member: what helps against them helps the group
     diagnosis: Diagnosis | None = None  # of the popped pod, where there is no plan for the group but evictions may make one possible
+    quoted: str = ""  # the message as other members quote it, "" for as it is
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ move to let others pass, such as affinity to pods of the same group.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +15,6 @@ import msgspec
 import numpy as np
 
 from koordsched._core.fit import fit_after, fit_slots
-from koordsched.framework.diagnosis import count_reasons
 from koordsched.framework.row_refusals import NO_REFUSALS, NO_ROWS, RowRefusals
 
 if TYPE_CHECKING:
@@ -24,12 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koordsched._core.table import NodeTable, Request
+    from koordsched._core.table import Request
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
     from koordsched.framework.diagnosis import Diagnosis
     from koordsched.framework.row_refusals import Rows
     from koordsched.framework.row_verdicts import FilterVerdicts
+    from koordsched.framework.shape import Shape
     from koordsched.framework.shapes import Shapes
     from koordsched.framework.simulation import NodeSimulation
     from koordsched.queue.nominator import Nominator
@@ -44,28 +43,17 @@ class NodeSlots(msgspec.Struct, frozen=True, eq=False):
     """How many pods like this one nodes take. rows: those that pass the pod's filters, ascending; slots: of each.
 
     exact: no more and no less, else no more. request: what each pod takes of a row; None where that does not say what is left for others.
+    short_of: why nodes take fewer than so many, as of when it is asked.
     """
 
     pod: PodInfo
     refused: Diagnosis  # of all other rows; `pre_filter` is set when the pod is refused whatever the node
+    short_of: Callable[[int], Diagnosis]
     rows: Rows = NO_ROWS
     slots: NDArray[np.int32] = NO_ROWS
     exact: bool = False
     request: Request | None = None
     simulation: NodeSimulation | None = None
-
-    def reasons(self, table: NodeTable, wanted: int) -> tuple[Counter[str], frozenset[str]]:
-        """Return how many nodes give which reason why they take fewer than so many pods, and the plugins of these reasons."""
-        counts, plugins = count_reasons(self.refused.refusals), set(self.refused.plugins)
-        fit = None if self.simulation is None else self.simulation.fit_filter(self.pod)
-        few = self.slots < wanted
-        if self.simulation is not None and fit is not None and few.any():
-            codes, nodes = np.unique(fit_after(table, fit.request, self.rows[few], self.slots[few]), return_counts=True)
-            for code, count in zip(codes.tolist(), nodes.tolist(), strict=True):
-                if code:
-                    plugins.add(fit.name)
-                    counts.update(dict.fromkeys(self.simulation.explain(fit.f, self.pod, code).reasons, count))
-        return counts, frozenset(plugins)
 
 
 class Shortage(NamedTuple):
@@ -145,30 +133,45 @@ class SlotCounter:
 
     def _count(self, pod: PodInfo, most: int, group: Collection[str]) -> NodeSlots:
         shapes, table = self._shapes, self._cache.table
-        shape = shapes.pre_filter(pod)
-        restriction = shape.restriction
-        verdicts: FilterVerdicts = shape.evaluation
+        shape, short_of = shapes.pre_filter(pod), partial(self._short_of, pod, group)
         if shape.pre_filtered.refusal is not None:
-            return NodeSlots(pod, shapes.diagnoses.refusals(shape, pod, NO_REFUSALS))
-        if restriction is not None:
-            found = shapes.filter_restricted(shape, pod, restriction)
-            rows, verdicts = found.feasible, found
-            refused = shapes.diagnoses.refusals_restricted(shape, pod, restriction, found, NO_REFUSALS)
-        else:
-            shapes.filter(shape, pod)
-            rows = shape.evaluation.feasible_rows()
-            refused = shapes.diagnoses.refusals(shape, pod, NO_REFUSALS)
+            return NodeSlots(pod, shapes.diagnoses.refusals(shape, pod, NO_REFUSALS), short_of)
+        verdicts, refused = self._filtered(shape, pod)
+        rows = verdicts.feasible_rows()
         requests = (plugin.fit_request(shape.state, pod) for plugin in shape.filters)
         request = next((request for request in requests if request is not None), None)
         simulation = shapes.simulation(shape, verdicts)
         if request is None:
-            return NodeSlots(pod, refused, rows, np.full(len(rows), most, np.int32), simulation=simulation)
+            return NodeSlots(pod, refused(NO_REFUSALS), short_of, rows, np.full(len(rows), most, np.int32), simulation=simulation)
         slots = fit_slots(table, request, rows, most)
         if len(self._nominator):
             self._keep_room(pod, request, rows, slots, group)
         fit = simulation.fit_filter(pod)
         exact = fit is not None and fit.alone
-        return NodeSlots(pod, refused, rows, slots, exact, None if fit is None else request, simulation)
+        return NodeSlots(pod, refused(NO_REFUSALS), short_of, rows, slots, exact, None if fit is None else request, simulation)
+
+    def _short_of(self, pod: PodInfo, group: Collection[str], wanted: int) -> Diagnosis:
+        """Return why nodes take fewer than so many pods like this one; for those with slots, what of their amounts is lacking. PluginError."""
+        with self._shapes.view(pod):
+            found = self._count(pod, wanted, group)
+            few = found.slots < wanted
+            if found.request is None or found.simulation is None or not few.any():
+                return found.refused
+            fit = found.simulation.fit_filter(pod)
+            assert fit is not None, "else there is no request"
+            rows, codes = found.rows[few], fit_after(self._cache.table, fit.request, found.rows[few], found.slots[few])
+            lacking = codes != 0  # else a nominated pod or another filter takes the rest
+            short = RowRefusals.of_codes(rows[lacking], codes[lacking], partial(found.simulation.explain, fit.f, pod))
+            return self._filtered(self._shapes.pre_filter(pod), pod)[1](short)
+
+    def _filtered(self, shape: Shape, pod: PodInfo) -> tuple[FilterVerdicts, Callable[[RowRefusals], Diagnosis]]:
+        """Return what the filters say of nodes, and what makes the diagnosis of that and of further refusals."""
+        shapes, restriction = self._shapes, shape.restriction
+        if restriction is None:
+            shapes.filter(shape, pod)
+            return shape.evaluation, partial(shapes.diagnoses.refusals, shape, pod)
+        found = shapes.filter_restricted(shape, pod, restriction)
+        return found, partial(shapes.diagnoses.refusals_restricted, shape, pod, restriction, found)
 
     def _keep_room(self, pod: PodInfo, request: Request, rows: Rows, slots: NDArray[np.int32], group: Collection[str]) -> None:
         """Take from the slots what nominated pods need."""

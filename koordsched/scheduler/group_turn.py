@@ -334,7 +334,7 @@ class GroupTurn:
             return None
         diagnosis = short.diagnose()
         self.failed, self._refusing = FailedSearch(attempt, diagnosis), diagnosis.rejectors.all
-        return GroupRefusal(short.gang, short.pod.key, diagnosis.message, short.before, self._refusing)
+        return GroupRefusal(short.gang, short.pod.key, diagnosis.message, short.before, self._refusing, quoted=diagnosis.quoted)
 
     def take_over(self, other: GroupTurn) -> None:
         """Let the members that another turn of the group has placed be those of this one."""
@@ -360,7 +360,7 @@ class GroupTurn:
                 if not message:
                     missing -= 1
                     continue
-                last, failed = GroupRefusal(gang.name, key, message, len(self._placed), self._refusing), self.failed
+                last, failed = self.refusal(key, message, gang.name), self.failed
                 if gang.strict or self.code is Code.ERROR:
                     return last
             if missing > 0:
@@ -503,9 +503,10 @@ class GroupTurn:
             self._take_back(attempt)
         return placed
 
-    def refusal(self, member: str, message: str) -> GroupRefusal:
+    def refusal(self, member: str, message: str, gang: str = "") -> GroupRefusal:
         """Return that this member could not be placed."""
-        return GroupRefusal("", member, message, len(self._placed), self._refusing)
+        quoted = message if self.failed is None else self.failed.diagnosis.quoted
+        return GroupRefusal(gang, member, message, len(self._placed), self._refusing, quoted=quoted)
 
     def _take_back(self, attempt: Attempt) -> None:
         self._binding.take_back(attempt)

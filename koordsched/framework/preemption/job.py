@@ -340,7 +340,7 @@ class JobSearch:
     def _refusal(self, count: int, everywhere: Status | None = None) -> Status:
         """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes.
 
-        The text is the reference's, which has another one for regions: there the number of pods says more than the nodes.
+        The text is the reference's, which has another one for regions: there the number of pods says more than the nodes, if there are victims.
         """
         job, refused = self._job, [] if everywhere is not None else self._refusals()
         diagnosis, reasons = job.diagnosis, Counter({status: len(rows) for status, rows in refused})
@@ -350,7 +350,7 @@ class JobSearch:
             diagnosis.preemption.placed = count
             diagnosis.preemption.failed_nodes = [FailedNodes(status, names_of(rows, self._cache.infos)) for status, rows in refused]
         refusal = refusal_of(diagnosis.total_nodes, reasons, self._finder.rules)
-        if job.regions is None:
+        if job.regions is None or everywhere is not None:
             return refusal
         return unschedulable(f"room can be made for {count} of {len(job.pods)} pods: {refusal.message}")
 

@@ -177,7 +177,7 @@ class Coscheduling(
         if gang is not None:
             gang.group.blocking = refusal.member
             gang.group.representative = pod.key  # it goes on standing for the group, though it may have had a node for a moment
-        return group_rejected(group, refusal.member, refusal.message, refusal.placed)
+        return group_rejected(group, refusal.member, refusal.quoted or refusal.message, refusal.placed)
 
     def question_of(self, pod: PodInfo) -> Question | None:
         gang = self._gangs.of(pod.uid)

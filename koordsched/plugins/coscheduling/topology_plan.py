@@ -20,7 +20,7 @@ import numpy as np
 
 from koordsched._core.topology_tree import MemberPlacement
 from koordsched.api.koordinator.gang_membership import rank_of
-from koordsched.framework.diagnosis import fit_error
+from koordsched.framework.diagnosis import count_reasons, fit_error
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.slots import pod_class
 from koordsched.plugins.coscheduling.network_tree import OUTSIDE
@@ -168,7 +168,8 @@ class TopologyPlan:
         for pods in by_class.values():
             slots = count(pods[0], len(pods), uids)
             if slots.refused.pre_filter is not None:
-                return GroupRefusal("", pods[0].key, slots.refused.message, 0, slots.refused.rejectors.all)
+                refused = slots.refused
+                return GroupRefusal("", pods[0].key, refused.message, 0, refused.rejectors.all, quoted=refused.quoted)
             self._class_of |= dict.fromkeys((pod.key for pod in pods), len(self._classes))
             self._classes.append(_Class(pods, slots))
         classes, placed = self._classes, self._gathering.placed
@@ -248,18 +249,19 @@ class TopologyPlan:
         total = self._cache.table.live_count
         reasons: Counter[str] = Counter()
         plugins = {self._plugin}
-        for each in self._classes:
-            counts, of_class = each.slots.reasons(self._cache.table, len(each.members))
-            reasons |= counts  # of several classes the one that most nodes refuse
-            plugins |= of_class
+        short = [each.slots.short_of(len(each.members)) for each in self._classes]
+        for of_class in short:
+            reasons |= count_reasons(of_class.refusals)  # of several classes the one that most nodes refuse
+            plugins |= of_class.plugins
         for status in self._refused.values():
             reasons.update(status.reasons)
             plugins.add(status.plugin)
         multiples = [f"{layer}={multiple}" for layer, multiple in self._gathering.spec.multiples]
         message = no_candidates(len(self._members), self._slots(placement), fit_error(total, reasons), multiples)
         first = self._class_of.get(self._first)
-        diagnosis = None if first is None or self.level == UNKNOWN_LEVEL else self._classes[first].slots.refused
-        return GroupRefusal("", self._first, fit_error(total, {}, message), 0, frozenset(plugins - {""}), diagnosis)
+        diagnosis = None if first is None else short[first]
+        whole, quoted = fit_error(total, {}, message), fit_error(total, {message: total})
+        return GroupRefusal("", self._first, whole, 0, frozenset(plugins - {""}), diagnosis, quoted)
 
     def _slots(self, placement: MemberPlacement) -> list[str]:
         """Return the domains of the layer with their slots, as texts: those with the most slots if there are many."""

@@ -59,7 +59,7 @@ def test_without_a_filter_of_amounts_every_node_that_passes_may_take_all() -> No
     world = world_of(Setup(WITHOUT_FIT), n1="4", n2="0")
     found = counted(world, pod().cpu("2").info(), most=5)
     assert (by_name(world, found), found.exact, found.request) == ({"n1": 5, "n2": 5}, False, None)
-    assert found.reasons(world.cache.table, 9) == ({}, frozenset())
+    assert found.short_of(9).refusals == []
 
 
 def test_an_owner_has_the_slots_of_its_placeholders_and_what_they_leave_is_not_said_in_amounts() -> None:
@@ -103,11 +103,11 @@ def test_the_reasons_of_too_few_slots_are_those_of_one_pod_more() -> None:
     world = world_of(Setup(FIT_ALONE), n1="4", n2="7", n3="1")
     world.cache.set_node(node("n4").cpu("99").pods(2).build())
     found = counted(world, pod().cpu("2").info())
-    counts, plugins = found.reasons(world.cache.table, 3)
+    short = found.short_of(3)
     # n1 takes 2, n4 as many pods as it may have, n3 none; n2 takes 3.
-    assert counts == {"Insufficient cpu": 2, "Too many pods": 1}
-    assert plugins == {"NodeResourcesFit"}
-    assert found.reasons(world.cache.table, 1)[0] == {"Insufficient cpu": 1}
+    assert short.message == "0/4 nodes are available: 1 Too many pods, 2 Insufficient cpu."
+    assert short.plugins == {"NodeResourcesFit"}
+    assert found.short_of(1).message == "0/4 nodes are available: 1 Insufficient cpu."
 
 
 @pytest.mark.parametrize(("priority", "cpu", "equal"), [(5, "1", True), (6, "1", False), (5, "2", False)])

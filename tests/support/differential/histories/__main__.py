@@ -18,7 +18,7 @@ import yaml
 from support.controlplane.binaries import find_or_build
 from support.controlplane.plane import ControlPlane
 from support.controlplane.rest import Rest
-from support.differential.histories import gangs, quotas, reservations
+from support.differential.histories import gangs, quotas, reservations, topology
 from support.differential.histories.lives import History, Life
 from support.differential.histories.player import Seen, play
 from support.differential.koordinator.koord_scheduler import executable, koord_scheduler
@@ -31,6 +31,7 @@ AREAS: dict[str, Callable[[Random, int, int], History]] = {
     "reservations": reservations.history,
     "quotas": quotas.history,
     "gangs": gangs.history,
+    "topology": topology.history,
 }
 
 
@@ -53,14 +54,15 @@ def main() -> int:
 
 def of_reference(plane: ControlPlane, program: Path, history: History) -> dict[str, list[Seen]]:
     rest = prepared(plane, history)
-    with ReferenceScheduler(plane, rest, koord_scheduler(program, history.config, "")):
+    with ReferenceScheduler(plane, rest, koord_scheduler(program, history.config, history.flags)):
         return play(rest, history, lambda text: say(f"reference: {text}"))
 
 
 def of_ours(plane: ControlPlane, history: History) -> dict[str, list[Seen]]:
     rest = prepared(plane, history)
     config = {key: value for key, value in history.config.items() if key not in {"apiVersion", "kind"}}
-    running = Launch(plane, plane.folder, plane.kubeconfig(), config={"leaderElection": {"leaderElect": False}, **config}).start()
+    config = {"leaderElection": {"leaderElect": False}, **config}
+    running = Launch(plane, plane.folder, plane.kubeconfig(), history.flags, config=config).start()
     try:
         running.await_readiness()
         return play(rest, history, lambda text: say(f"ours: {text}"))
@@ -73,8 +75,8 @@ def prepared(plane: ControlPlane, history: History) -> Rest:
     rest = plane.rest()
     create(rest, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ChartValues().namespace}})
     for life in history.lives:
-        for node in life.nodes:
-            create(rest, node)
+        for body in life.objects:
+            create(rest, body)
     return rest
 
 

@@ -20,18 +20,22 @@ class Change(NamedTuple):
 
 
 class Life(NamedTuple):
-    """Nodes, and what happens on them; names of objects begin with `name` and a dash. The changes of one step are made at the same time."""
+    """What happens on some nodes; names of objects begin with `name` and a dash. The changes of one step are made at the same time.
+
+    objects: the nodes, and what else is there before the scheduler starts.
+    """
 
     name: str
-    nodes: list[Json]
+    objects: list[Json]
     steps: list[list[Change]]
 
 
 class History(NamedTuple):
-    """config: a KubeSchedulerConfiguration. lives: played on one cluster at the same time, as long as the longest."""
+    """config: a KubeSchedulerConfiguration. lives: played on one cluster at the same time, as long as the longest. flags: of the scheduler."""
 
     config: Json
     lives: list[Life]
+    flags: tuple[str, ...] = ()
 
 
 def chart_profile() -> Json:

@@ -25,7 +25,7 @@ NO_VICTIMS = re.compile(r"(?:, )?1 No victims found on node \S+ for preemptor po
 IN_QUOTA = "No victims found in the quota of the preemptor pod"
 MEMBER = re.compile(r"Pod (l\d+-g\d+)-m\d+")
 """What is noted of a member, as `histories.gangs` names it."""
-NOT_PLACED = {"Pending", "PreScheduling", "Scheduling"}
+NOT_PLACED = {"", "Pending", "PreScheduling", "Scheduling"}
 """Phases that ours writes later, or not at all where a gang is placed meanwhile (differences.md)."""
 QUOTA = "quota.scheduling.koordinator.sh/"
 QUOTA_ANNOTATIONS = ("request", "child-request", "non-preemptible-request", "non-preemptible-used")

@@ -7,7 +7,7 @@ it make one, in five to fifteen minutes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.controlplane.binaries import ControlPlaneUnavailable
@@ -29,6 +29,6 @@ def executable(environ: Mapping[str, str]) -> Path:
     return path
 
 
-def koord_scheduler(path: Path, config: Json, gates: str) -> Program:
-    """Return it with this configuration and these feature gates, as a user who may do everything: what it may is not what is compared."""
-    return Program(NAME, path, config, ADMIN, "/healthz", [f"--feature-gates={gates}"] if gates else ())
+def koord_scheduler(path: Path, config: Json, flags: Sequence[str] = ()) -> Program:
+    """Return it with this configuration and these flags, as a user who may do everything: what it may is not what is compared."""
+    return Program(NAME, path, config, ADMIN, "/healthz", flags)

@@ -33,7 +33,8 @@ def record(plane: ControlPlane, executable: Path, area: str, seed: int, number: 
     for body in trial.objects:
         create(rest, absolute(body, begun))
     steps = []
-    with ReferenceScheduler(plane, rest, koord_scheduler(executable, trial.config, trial.gates)) as reference:
+    flags = [f"--feature-gates={trial.gates}"] if trial.gates else []
+    with ReferenceScheduler(plane, rest, koord_scheduler(executable, trial.config, flags)) as reference:
         for step in trial.steps:
             change(rest, absolute(step.written, begun), step.deleted)
             at, before = round(time.time()) - begun, everything(rest, (POD,))

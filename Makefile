@@ -108,7 +108,7 @@ mutate: .venv/.ready ## change the sources in small ways and count what no test 
 differential: .venv/.ready ## Koordinator's own scheduler (in the folder KOORDINATOR_ASSETS) and ours decide about random pods (ARGS="--trials 40 --seed 1")
 	PYTHONPATH=tests .venv/bin/python -m support.differential.koordinator $(ARGS)
 
-histories: .venv/.ready ## both live through random histories of Reservations, quotas or gangs, and what differs is printed (ARGS="--area quotas --seed 2")
+histories: .venv/.ready ## both live through random histories of Reservations, quotas, gangs or gangs in a topology, and what differs is printed (ARGS="--area quotas --seed 2")
 	PYTHONPATH=tests .venv/bin/python -m support.differential.histories $(ARGS)
 
 ROUNDS = 5

@@ -151,7 +151,7 @@ class SlotCounter:
         return NodeSlots(pod, refused(NO_REFUSALS), short_of, rows, slots, exact, None if fit is None else request, simulation)
 
     def _short_of(self, pod: PodInfo, group: Collection[str], wanted: int) -> Diagnosis:
-        """Return why nodes take fewer than so many pods like this one; for those with slots, what of their amounts is lacking. PluginError."""
+        """Return why nodes take fewer than so many pods like this one; of those with slots, which amounts are lacking. PluginError."""
         with self._shapes.view(pod):
             found = self._count(pod, wanted, group)
             few = found.slots < wanted

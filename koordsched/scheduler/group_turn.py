@@ -31,7 +31,7 @@ from koordsched.framework.group_plan import GroupPlanPlugin
 from koordsched.framework.interface import GroupRefusal
 from koordsched.framework.pod_diagnosis import names_of
 from koordsched.framework.slots import NodeSlots, SlotCounter, pod_class
-from koordsched.framework.status import Code, PluginError, Status, unresolvable
+from koordsched.framework.status import Code, PluginError, Status, unresolvable, unschedulable
 from koordsched.log import get_logger
 from koordsched.queue.events import ASSIGNED_POD_DELETE, Scope
 from koordsched.scheduler.attempt import Attempt
@@ -212,7 +212,10 @@ class GroupTurns:
         said, profile = plugin.group_post_filtered(trigger, text) if text else "", failed.attempt.profile
         untried = Diagnosis.of_pre_filter(failed.diagnosis.total_nodes, frozenset({plugin.name}), unresolvable(cause))
         others = profile.post_filter_text(trigger, untried, {plugin.name: said})
-        own = profile.post_filter_text(trigger, failed.diagnosis, {plugin.name: text}) if status is not None else ""
+        known = failed.diagnosis
+        if refusal.diagnosis is not None:  # to other plugins it was refused before the filters, on all nodes
+            known = Diagnosis.of_pre_filter(known.total_nodes, frozenset({plugin.name}), unschedulable(refusal.message))
+        own = profile.post_filter_text(trigger, known, {plugin.name: text}) if status is not None else ""
         return result, (own, others)
 
     def _begin_diagnosis(
@@ -299,8 +302,10 @@ class GroupTurn:
         """Return the refusal of the last turn; where evictions may help, with what is known of the nodes now."""
         if not failed.may_be_helped or not plugin.preempts:
             return failed.refusal
-        uids = {attempt.pod.uid for attempt in attempts.values()}
-        return msgspec.structs.replace(failed.refusal, diagnosis=self.count_slots(self.first.pod, 1, uids).refused)
+        first, pods = self.first.pod, [attempt.pod for attempt in attempts.values()]
+        equal = sum(pod_class(pod) == pod_class(first) for pod in pods)
+        slots = self.count_slots(first, equal, {pod.uid for pod in pods})
+        return msgspec.structs.replace(failed.refusal, diagnosis=slots.short_of(equal))
 
     async def _place_plan(self, plugin: GroupPlanPlugin, attempts: Mapping[str, Attempt]) -> GroupRefusal | None:
         self._planned_from = self._planned_from or self._context.clock.perf()

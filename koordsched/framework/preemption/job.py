@@ -340,7 +340,7 @@ class JobSearch:
     def _refusal(self, count: int, everywhere: Status | None = None) -> Status:
         """Return that room can be made for so many pods only, and why each node takes no other; `everywhere`: one reason for all nodes.
 
-        The text is the reference's, which has another one for regions: there the number of pods says more than the nodes, if there are victims.
+        The text is the reference's, which has another one for regions: if there are victims, the number of pods says more than the nodes.
         """
         job, refused = self._job, [] if everywhere is not None else self._refusals()
         diagnosis, reasons = job.diagnosis, Counter({status: len(rows) for status, rows in refused})

@@ -31,7 +31,7 @@ class Life(NamedTuple):
 
 
 class History(NamedTuple):
-    """config: a KubeSchedulerConfiguration. lives: played on one cluster at the same time, as long as the longest. flags: of the scheduler."""
+    """config: a KubeSchedulerConfiguration. flags: of the scheduler. lives: played on one cluster at the same time."""
 
     config: Json
     lives: list[Life]

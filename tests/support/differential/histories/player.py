@@ -23,6 +23,9 @@ GATED = "SchedulingGated"
 NO_PREEMPTION = re.compile(r" preemption: pod \"[^\"]*\" not found$")
 NO_VICTIMS = re.compile(r"(?:, )?1 No victims found on node \S+ for preemptor pod [^,. ]+")
 IN_QUOTA = "No victims found in the quota of the preemptor pod"
+DOMAINS = re.compile(r"topology topologyNode [^;,]+(?:;topology topologyNode [^;,]+)*")
+MOST_DOMAINS = 32
+"""Ours sums up those beyond (differences.md)."""
 MEMBER = re.compile(r"Pod (l\d+-g\d+)-m\d+")
 """What is noted of a member, as `histories.gangs` names it."""
 NOT_PLACED = {"", "Pending", "PreScheduling", "Scheduling"}
@@ -122,7 +125,8 @@ def of_pod(body: Json) -> Json:
 
 
 def comparable(message: str) -> str:
-    """Return the message with one text for nodes without victims in a quota, where the reference names node and pod (differences.md)."""
+    """Return the message with one text for nodes without victims in a quota, and for lists of many domains (differences.md)."""
+    message = DOMAINS.sub(lambda found: found[0] if found[0].count(";") < MOST_DOMAINS else "MANY DOMAINS", message)
     found = NO_VICTIMS.search(message)
     if found is None:
         return message

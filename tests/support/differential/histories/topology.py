@@ -1,7 +1,7 @@
 """Random lives of gangs in a network of spines, blocks and racks: planned into one domain, refused, and planned anew when others end.
 
-One ClusterNetworkTopology is for the whole cluster: each life has spines of its own. Members of a gang are equal (coscheduling.md D4), all of them are needed (D11), and
-pods that are in no gang say on which node they want to be: which of equal nodes they get is chance.
+One ClusterNetworkTopology is for the whole cluster: each life has spines of its own. Members of a gang are equal (coscheduling.md D4) and
+all needed (D11). Pods that are in no gang say on which node they want to be: which of equal nodes they get is chance.
 """
 
 from __future__ import annotations

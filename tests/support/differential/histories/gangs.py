@@ -1,4 +1,4 @@
-"""Random lives of gangs: by PodGroup, by annotations and by the lightweight labels; alone and in groups, in and out of room."""
+"""Random lives of gangs: by PodGroup, by annotations and by the lightweight labels; alone and in groups, in and out of room and quota."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from support.differential.histories.lives import Change, History, Life, chart_pr
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 KEY = "gang.scheduling.koordinator.sh/"
 GROUP = "scheduling.sigs.k8s.io/v1alpha1"
+QUOTA = "quota.scheduling.koordinator.sh/name"
 PROTOCOLS = ("PodGroup", "PodGroup", "annotations", "labels")
 
 
@@ -38,10 +39,15 @@ class LifeOfGangs:
         self._name = name
         self._gangs: list[Gang] = []
         self._pods: list[Json] = []
+        self._quota = f"{name}-q" if random.random() < 0.4 else ""
 
     def made(self, steps: int) -> Life:
-        nodes = [node(self._name, "a", "8", "16Gi"), *([node(self._name, "b", "3", "6Gi")] if self._random.random() < 0.5 else [])]
-        return Life(self._name, nodes, [self._change() for _ in range(steps)])
+        objects = [node(self._name, "a", "8", "16Gi"), *([node(self._name, "b", "3", "6Gi")] if self._random.random() < 0.5 else [])]
+        if self._quota:
+            spec = {"max": {"cpu": str(self._random.choice([3, 4, 6]))}, "min": {"cpu": "0"}}
+            metadata = {"name": self._quota, "namespace": "default"}
+            objects.append({"apiVersion": GROUP, "kind": "ElasticQuota", "metadata": metadata, "spec": spec})
+        return Life(self._name, objects, [self._change() for _ in range(steps)])
 
     def _change(self) -> list[Change]:
         random = self._random
@@ -91,5 +97,7 @@ class LifeOfGangs:
         return self._created(pod(self._name, name, {"cpu": gang.cpu}, labels=labels, annotations=annotations))
 
     def _created(self, body: Json) -> Change:
+        if self._quota:
+            body["metadata"].setdefault("labels", {})[QUOTA] = self._quota
         self._pods.append(body)
         return Change("create", body)

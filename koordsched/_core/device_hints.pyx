@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from koordsched._core.device_allocation cimport try_allocate
 from koordsched._core.device_facts import DEVICE_TYPE_NAMES
+from koordsched._core.device_feasibility cimport Counted, counts_devices
 from koordsched._core.device_group cimport INSUFFICIENT_NUMA, PASS, read_desired
 from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
 from koordsched._core.device_selection cimport Outcome
@@ -96,6 +97,19 @@ cdef class DeviceHints(NumaHintSource):
         found.mask[found.count] = ids
         found.score[found.count] = SAME_GPUS
         found.count += 1
+
+    cdef bint is_monotone(self, Py_ssize_t row) noexcept nogil:
+        """Answer whether any GPUs that fit will do; where some are in use that are not there, others count by where one looks."""
+        cdef Py_ssize_t index = index_of(self.table, row)
+        cdef const DeviceNode* node = &self.table.node[index]
+        cdef const Masks* masks = &self.table.masks[index * TYPES + GPU]
+        cdef Counted counted
+        if not node.flags & HAS_ENTRY or not node.numa_ids:
+            return True
+        return (
+            self.request.plain and self.adjustment is None and masks.held & ~masks.healthy == 0
+            and counts_devices(self.table, self.request, index, &counted)
+        )
 
     cdef bint _count_gpus(self, Py_ssize_t index, FoundHints* found) noexcept nogil:
         """Write the single NUMA nodes by counting GPUs that fit; False, and nothing is written, where that takes the allocator.

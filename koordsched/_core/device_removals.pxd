@@ -43,7 +43,8 @@ cdef class DeviceRemovals(RemovalFilter):
     cdef const RowHoldings* row
     cdef Py_ssize_t index
     cdef bint is_aligned
-    cdef bint is_counted              # `counted` decides, and only `used` follows what is removed and put back
+    cdef bint takes_any               # `counted` decides
+    cdef bint is_counted              # it does, and only `used` follows what is removed and put back
     cdef Counted counted
     cdef Positions fitting            # devices of the type that fit now, where they are counted
     cdef bint is_changed              # since the last `code`

@@ -134,14 +134,17 @@ cdef class DeviceRemovals(RemovalFilter):
         self.index = index_of(self.holdings.table, row)
         self.request.prepare(self.holdings.table)
         self.is_aligned = self.alignment is not None and self.alignment.holds(row)
-        self.is_counted = not self.is_followed and not self.is_aligned
-        self.is_counted = self.is_counted and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
+        self.takes_any = not self.is_aligned and counts_devices(self.holdings.table, self.request, self.index, &self.counted)
+        self.is_counted = self.takes_any and not self.is_followed
         if self.is_counted:
             self.fitting = fitting_of(self.holdings.table, self.request, self.index, self.counted.type)
         for type in range(TYPES):
             self.touched[type] = 0
         self.is_changed = True
         return self.row.is_known
+
+    cdef bint is_monotone(self) noexcept:
+        return self.is_aligned or self.takes_any  # labels, or how many devices fit
 
     cdef void remove(self, Py_ssize_t i) noexcept:
         self._move(i, -1)

@@ -27,7 +27,7 @@ cdef struct LowerPods:  # pods[begin:end] of a row: those of lower priority than
     IndexedPod* pods
     Py_ssize_t begin
     Py_ssize_t end
-    Py_ssize_t possible     # how many of them may be victims
+    Py_ssize_t evicted      # the possible victims among pods[evicted:end] are evicted
 
 cdef class DryRun:
     cdef readonly PodIndex index        # the possible victims
@@ -46,6 +46,7 @@ cdef class DryRun:
     # Of the row that is evaluated: whether evicting each pod violates a budget, whether it is a victim; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left
+    cdef LowerPods last                 # of the row that fitted last
     cdef int64_t[2 * MOST_IDS] free     # what is free of each resource; then what was released less what has to be
     # The request, and both indexes' amounts and priorities, as plain memory: half of the time (bench_preemption.py, "first attempt").
     # By _prepare.
@@ -63,7 +64,10 @@ cdef class DryRun:
 
     cdef int _prepare(self) except -1
     cdef int _row(self, Py_ssize_t row) except -1
-    cdef bint _others_pass(self, Py_ssize_t row, LowerPods lower) except -1
+    cdef bint _evict_until_enough(self, LowerPods* lower, bint all_of_them) noexcept
+    cdef bint _others_pass(self, Py_ssize_t row, LowerPods* lower) except -1
+    cdef void _evict_down_to(self, LowerPods* lower, Py_ssize_t first) noexcept
+    cdef bint _are_monotone(self) noexcept
     cdef bint _begin_others(self, Py_ssize_t row) except -1
     cdef void _remove(self, Py_ssize_t i) noexcept
     cdef void _put_back(self, Py_ssize_t i) noexcept
@@ -72,12 +76,13 @@ cdef class DryRun:
     cdef void _reserve_for_nominated(self, Py_ssize_t row) noexcept
     cdef LowerPods _lower_pods(self, Py_ssize_t row) noexcept
     cdef LowerPods _evict_all(self, Py_ssize_t row) noexcept
-    cdef void _evict(self, LowerPods lower) noexcept
     cdef bint _removable(self, IndexedPod* pod) noexcept
     cdef int32_t _shortage(self) noexcept
     cdef void _begin_row(self, Py_ssize_t row) noexcept
+    cdef void _begin_alone(self, Py_ssize_t row) noexcept
     cdef bint _fits(self) noexcept
     cdef void _shift(self, IndexedPod* pod, int sign) noexcept
+    cdef bint _has_budgets(self, LowerPods lower) noexcept
     cdef void _find_violating(self, LowerPods lower) noexcept
     cdef void _reprieve(self, IndexedPod* pods, Py_ssize_t i) noexcept
     cdef int64_t _cost(self, LowerPods lower, const int64_t* held, const int64_t* unit, int64_t k) noexcept

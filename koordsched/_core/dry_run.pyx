@@ -127,52 +127,77 @@ cdef class DryRun:
     # One row
 
     cdef int _row(self, Py_ssize_t row) except -1:
-        """Evict all pods of lower priority from the row, then reprieve as many as possible."""
-        cdef Py_ssize_t i
+        """Evict pods of lower priority from the row until the preemptor fits, then reprieve as many as possible.
+
+        The least important go first. Where more room never harms, as is the rule, those before them would be the first to be put back, so
+        they need not be evicted at all; else, and where disruption budgets order the reprieve, all are.
+        """
         cdef LowerPods lower
+        cdef Py_ssize_t i
         if not 0 <= row < self.capacity:
             raise IndexError(f"row {row} of {self.capacity}")
         if not self.index.table.live[row]:
             self.code[row] = ABSENT
             return 0
-        lower = self._evict_all(row)
-        if lower.possible == 0:
+        lower = self._lower_pods(row)
+        self._begin_row(row)
+        if not self._evict_until_enough(&lower, self._has_budgets(lower)):
             self.code[row] = NO_VICTIM
             return 0
         self.code[row] = self._shortage()
         for i in range(self.width, self.wide):
             if self.free[i] < 0:
                 self.code[row] = OVER_LIMIT
-        if self.code[row] != FITS or (self.others and not self._others_pass(row, lower)):
+        if self.code[row] != FITS or (self.others and not self._others_pass(row, &lower)):
             return 0
         self._find_violating(lower)
-        for i in range(lower.begin, lower.end):
+        for i in range(lower.evicted, lower.end):
             if self.violating[i]:
                 self._reprieve(lower.pods, i)
-        for i in range(lower.begin, lower.end):
+        for i in range(lower.evicted, lower.end):
             if not self.violating[i]:
                 self._reprieve(lower.pods, i)
         if self.others:
-            for i in range(lower.begin, lower.end):
+            for i in range(lower.evicted, lower.end):
                 if self.victim[i]:
                     self._put_back(i)
             self._end_others()
         self._sum_up(row, lower)
         return 0
 
-    cdef bint _others_pass(self, Py_ssize_t row, LowerPods lower) except -1:
-        """Remove all possible victims for the other filters; if they do not pass the row then, note why and put them back."""
-        cdef Py_ssize_t i, place = 0
+    cdef bint _evict_until_enough(self, LowerPods* lower, bint all_of_them) noexcept:
+        """Evict the least important pods until amounts fit, or all of them; return whether there is any."""
+        cdef bint any_evicted = False
+        while lower.evicted > lower.begin and (all_of_them or not any_evicted or not self._fits()):
+            lower.evicted -= 1
+            if self._removable(&lower.pods[lower.evicted]):
+                self._shift(&lower.pods[lower.evicted], 1)
+                any_evicted = True
+        return any_evicted
+
+    cdef bint _others_pass(self, Py_ssize_t row, LowerPods* lower) except -1:
+        """Evict more until the other filters pass the row, too; if they do not once all are gone, note why and put them back."""
+        cdef Py_ssize_t i, removed = lower.end, step = 1, place = 0
+        cdef int32_t code
         if not self._begin_others(row):
             self.code[row] = UNKNOWN
             return False
-        for i in range(lower.begin, lower.end):
-            if self._removable(&lower.pods[i]):
-                self._remove(i)
-        self.refusal[row] = self._code_of_others(&place)
-        if not self.refusal[row]:
-            return True
-        self.refusal[row] = (<RemovalFilter> self.others[place]).explained(self.refusal[row])
+        if not self._are_monotone():
+            self._evict_down_to(lower, lower.begin)
+        while True:
+            # Invariant: of the possible victims, amounts count without pods[evicted:end], the others without pods[removed:end].
+            for i in range(lower.evicted, removed):
+                if self._removable(&lower.pods[i]):
+                    self._remove(i)
+            removed = lower.evicted
+            code = self._code_of_others(&place)
+            if not code:
+                return True
+            if lower.evicted == lower.begin:
+                break
+            self._evict_down_to(lower, max(lower.begin, lower.evicted - step))
+            step *= 2  # that the filters are asked a few times only where a node has many pods
+        self.refusal[row] = (<RemovalFilter> self.others[place]).explained(code)
         self.refused_by[row] = <int32_t> place
         self.code[row] = REFUSED
         for i in range(lower.begin, lower.end):
@@ -180,6 +205,18 @@ cdef class DryRun:
                 self._put_back(i)
         self._end_others()
         return False
+
+    cdef void _evict_down_to(self, LowerPods* lower, Py_ssize_t first) noexcept:
+        while lower.evicted > first:
+            lower.evicted -= 1
+            if self._removable(&lower.pods[lower.evicted]):
+                self._shift(&lower.pods[lower.evicted], 1)
+
+    cdef bint _are_monotone(self) noexcept:
+        for other in self.others:
+            if not (<RemovalFilter> other).is_monotone():
+                return False
+        return True
 
     cdef bint _begin_others(self, Py_ssize_t row) except -1:
         cdef bint known = True
@@ -218,33 +255,34 @@ cdef class DryRun:
         # Set free[] to what is free beside nominated pods when all possible victims of the row are gone.
         cdef LowerPods lower = self._lower_pods(row)
         self._begin_row(row)
-        if row < self.nominated.capacity and self.nominated.counts[row]:
-            self._reserve_for_nominated(row)
-        self._evict(lower)
+        self._evict_down_to(&lower, lower.begin)
         return lower
 
     cdef LowerPods _lower_pods(self, Py_ssize_t row) noexcept:
         cdef PodIndex index = self.index
         cdef LowerPods lower
-        cdef Py_ssize_t i
+        cdef Py_ssize_t high, middle
         memset(&lower, 0, sizeof(LowerPods))
         if row < index.capacity:
             lower.pods = index.pods[row]
-            lower.end = index.counts[row]
-            while lower.begin < lower.end and self.priorities[lower.pods[lower.begin].kind] >= self.priority:
-                lower.begin += 1
-        for i in range(lower.begin, lower.end):
-            lower.possible += self._removable(&lower.pods[i])
+            lower.end = lower.evicted = high = index.counts[row]
+            # Invariant: pods before `begin` are not of a lower priority, those from `high` on are.
+            while lower.begin < high:
+                middle = (lower.begin + high) // 2
+                if self.priorities[lower.pods[middle].kind] >= self.priority:
+                    lower.begin = middle + 1
+                else:
+                    high = middle
         return lower
 
-    cdef void _evict(self, LowerPods lower) noexcept:
-        cdef Py_ssize_t i
-        for i in range(lower.begin, lower.end):
-            if self._removable(&lower.pods[i]):
-                self._shift(&lower.pods[i], 1)
-
     cdef void _begin_row(self, Py_ssize_t row) noexcept:
-        # What is free as long as no pod is removed.
+        # What is free beside nominated pods as long as no pod is removed.
+        self._begin_alone(row)
+        if row < self.nominated.capacity and self.nominated.counts[row]:
+            self._reserve_for_nominated(row)
+
+    cdef void _begin_alone(self, Py_ssize_t row) noexcept:
+        # What is free as long as no pod is removed, without nominated pods.
         cdef Py_ssize_t j
         cdef int32_t resource
         cdef NodeTable table = self.index.table
@@ -291,17 +329,24 @@ cdef class DryRun:
                 code |= 1 << j
         return code
 
+    cdef bint _has_budgets(self, LowerPods lower) noexcept:
+        # Return whether disruption budgets cover some of them.
+        cdef Py_ssize_t i
+        if self.index.allowed.shape[0]:
+            for i in range(lower.begin, lower.end):
+                if lower.pods[i].budgets:
+                    return True
+        return False
+
     cdef void _find_violating(self, LowerPods lower) noexcept:
         # Set violating[begin:end]: with all of them evicted, the most important first, which evictions exceed a disruption budget.
         cdef PodIndex index = self.index
         cdef IndexedPod* pods = lower.pods
         cdef Py_ssize_t i, k
         cdef int32_t budget
-        cdef bint covered = False
         for i in range(lower.begin, lower.end):
             self.violating[i] = 0
-            covered |= pods[i].budgets != 0
-        if not covered:
+        if not self._has_budgets(lower):
             return
         self.left[:] = index.allowed
         for i in range(lower.begin, lower.end):
@@ -336,7 +381,7 @@ cdef class DryRun:
         cdef int32_t priority
         cdef Rank rank
         memset(&rank, 0, sizeof(Rank))
-        for i in range(lower.begin, lower.end):
+        for i in range(lower.evicted, lower.end):
             if not self.victim[i]:
                 continue
             priority = self.priorities[pods[i].kind]
@@ -348,6 +393,7 @@ cdef class DryRun:
             rank.of_daemon_sets += pods[i].of_daemon_set
             rank.total += priority + WEIGHT
         self.rank[row] = rank
+        self.last = lower
 
     # Reading; `refresh` comes first
 
@@ -398,14 +444,12 @@ cdef class DryRun:
     def victims(self, Py_ssize_t row):
         """Return (victims, the most important first; how many violate a disruption budget) of a row that fits."""
         cdef Py_ssize_t i
-        cdef LowerPods lower
         self.index.table.check_row(row)
         self._prepare()
         self._row(row)
         if self.code[row] != FITS:
             raise LookupError(f"row {row} does not fit")
-        lower = self._lower_pods(row)
-        pods = [<object> lower.pods[i].pod for i in range(lower.begin, lower.end) if self.victim[i]]
+        pods = [<object> self.last.pods[i].pod for i in range(self.last.evicted, self.last.end) if self.victim[i]]
         return pods, self.rank[row].violations
 
     def ranks(self, const int32_t[::1] rows):
@@ -541,8 +585,11 @@ cdef class DryRun:
         self.index.table.check_row(row)
         self._prepare()
         lower = self._evict_all(row)
-        if violating.shape[0] != lower.possible:
-            raise ValueError(f"{violating.shape[0]} answers about {lower.possible} pods")
+        i = 0
+        for p in range(lower.begin, lower.end):
+            i += self._removable(&lower.pods[p])
+        if violating.shape[0] != i:
+            raise ValueError(f"{violating.shape[0]} answers about {i} pods")
         for j in range(self.width):
             self.free[j] -= held[j]
         victims = []
@@ -586,8 +633,9 @@ cdef class DryRun:
                 continue
             # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.
             lower = self._lower_pods(row)
-            self._begin_row(row)
-            self._evict(lower)
+            self._find_violating(lower)
+            self._begin_alone(row)
+            self._evict_down_to(&lower, lower.begin)
             # Put the pods back, the highest priority first: the first priority of which not all pods fit again is the bound.
             k = lower.begin
             while k < lower.end:
@@ -598,8 +646,9 @@ cdef class DryRun:
                     k += 1
                 if not self._fits():
                     break
-            self._begin_row(row)
-            self._evict(lower)
+            self._begin_alone(row)
+            lower.evicted = lower.end
+            self._evict_down_to(&lower, lower.begin)
             for k in range(lower.begin, lower.end):
                 if self.violating[k] and self._removable(&lower.pods[k]):
                     self._shift(&lower.pods[k], -1)

@@ -26,6 +26,8 @@ cdef class NumaHintSource:
     cdef int begin(self) except -1
     # Write which sets of NUMA nodes could serve the pod on the row. Narrowest: only those of the smallest size are read.
     cdef void find(self, Py_ssize_t row, bint narrowest, FoundHints* found) noexcept nogil
+    # Answer whether, as more of the row is free, single NUMA nodes can only be added to what `find` gives, and refusals only go.
+    cdef bint is_monotone(self, Py_ssize_t row) noexcept nogil
     # Return why the pod cannot be served from these NUMA nodes (0: from any), or 0 if it can. A trial: nothing is taken.
     cdef int32_t refusal(self, Py_ssize_t row, uint64_t mask) noexcept nogil
 

@@ -17,6 +17,9 @@ cdef class NumaHintSource:
         found.named = 0
         found.count = 0
 
+    cdef bint is_monotone(self, Py_ssize_t row) noexcept nogil:
+        return False
+
     cdef int32_t refusal(self, Py_ssize_t row, uint64_t mask) noexcept nogil:
         return 0
 

@@ -1,6 +1,6 @@
 # What Filter says of a node's zones while preemption removes pods from it (nodenumaresource.md §12, framework.md §7.4).
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from koordsched._core.compiled_holdings cimport CompiledHoldings
 from koordsched._core.hint_source cimport NumaHintSource
@@ -36,6 +36,7 @@ cdef class NumaRemovals(RemovalFilter):
     cdef Items items
     # Of the row that was begun with
     cdef const RowZones* zones        # NULL: what pods hold of zones does not matter there
+    cdef uint8_t policy               # NUMA_* that holds for the pod there
     cdef Py_ssize_t row
     cdef Py_ssize_t index
 

@@ -8,7 +8,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from koordsched._core.numa cimport MAX_AMOUNT_BITS, NUMA_NONE, index_of
+from koordsched._core.numa cimport MAX_AMOUNT_BITS, NUMA_BEST_EFFORT, NUMA_NONE, NUMA_SINGLE, index_of
 from koordsched._core.numa_filter cimport code_of_row, unaligned_code
 from koordsched._core.numa_zones cimport PASS, UNALIGNED, Zones, agree, read_items
 from koordsched._core.pod_index cimport PodIndex
@@ -121,8 +121,15 @@ cdef class NumaRemovals(RemovalFilter):
             return False
         if zones.numa_policy == NUMA_NONE:
             return True
+        self.policy = zones.numa_policy
         self.zones = self.holdings.of(row)
         return self.zones.is_known
+
+    cdef bint is_monotone(self) noexcept:
+        if self.zones == NULL or self.source is None or self.policy == NUMA_BEST_EFFORT:
+            return True  # amounts alone decide, and the more of them the better
+        # Under Restricted the narrowest sets of the source count: one that becomes free hides wider ones, from which alone all may come.
+        return self.policy == NUMA_SINGLE and self.source.is_monotone(self.row)
 
     cdef void remove(self, Py_ssize_t i) noexcept:
         self._move(i, -1)

@@ -9,6 +9,9 @@ cdef class RemovalFilter:
     cdef readonly tuple needs   # kernels whose columns this one reads: right only where the same pods are removed for them, too
     # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing but `end` is called.
     cdef bint begin(self, Py_ssize_t row) except -1
+    # Answer whether removing more pods of the row than others, never mind which, can only turn a refusal into a pass. In doubt it may not:
+    # then all pods are removed before the reprieve, else the least important alone, as many as it takes.
+    cdef bint is_monotone(self) noexcept
     # Remove the row's i-th pod of the index of victims, and put it back.
     cdef void remove(self, Py_ssize_t i) noexcept
     cdef void put_back(self, Py_ssize_t i) noexcept

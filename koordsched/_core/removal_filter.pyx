@@ -11,6 +11,9 @@ cdef class RemovalFilter:
     cdef bint begin(self, Py_ssize_t row) except -1:
         return True
 
+    cdef bint is_monotone(self) noexcept:
+        return False
+
     cdef void remove(self, Py_ssize_t i) noexcept:
         pass
 

@@ -39,6 +39,9 @@ class NumaTable:
     def set_usage(self, index: int, usage: NumaUsage) -> None:
         """Replace what pods have of the node. Zones that it does not have are ignored. IndexError when no such index was ever set."""
 
+    def set_allocated(self, index: int, numa: int, amounts: Mapping[int, int]) -> None:
+        """Replace the amounts that pods have of one zone, by resource id. A zone that the node does not have is ignored. IndexError."""
+
     def save_usage(self, index: int) -> NumaCells:
         """Return what pods have of the node, for `restore_usage`. IndexError when no such index was ever set."""
 

@@ -118,6 +118,17 @@ cdef class NumaTable:
                 slot = self._slot(resource)
                 self.allocated[slot, cell] = _cut(amount)
 
+    def set_allocated(self, Py_ssize_t index, int numa, amounts not None):
+        self.check_index(index)
+        cdef Py_ssize_t cell, slot
+        for cell in range(index * self.width, index * self.width + self.zone_count[index]):
+            if self.zone_id[cell] == numa:
+                for slot in range(self.slots):
+                    self.allocated[slot, cell] = 0
+                for resource, amount in amounts.items():
+                    slot = self._slot(resource)
+                    self.allocated[slot, cell] = _cut(amount)
+
     def save_usage(self, Py_ssize_t index):
         self.check_index(index)
         cdef Py_ssize_t zones = self.zone_count[index], base = index * self.width, zone, slot, count

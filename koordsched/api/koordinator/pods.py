@@ -6,6 +6,8 @@ whole units otherwise. Every reader raises Malformed.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,6 +57,9 @@ NUMA_EXCLUSIVES = {"Preferred": NumaExclusive.PREFERRED, "Required": NumaExclusi
 
 Amounts = dict[int, dict[str, int]]
 """By NUMA id and resource."""
+
+_WrittenAmounts = tuple[tuple[str, int, QuantityFormat], ...]
+_WrittenNode = tuple[int, _WrittenAmounts]
 
 
 class PodResourceSpec(Api):
@@ -152,12 +157,20 @@ def resource_status_text(cpus: int, amounts: Mapping[int, Mapping[str, int]], fo
     """Write a resource-status, by NUMA id. formats: how the amount of a NUMA node and resource is to be written."""
     body: dict[str, object] = {"cpuset": format_cpus(cpus)} if cpus else {}
     if amounts:
-        body["numaNodeResources"] = [_node_body(node, amounts[node], formats) for node in sorted(amounts)]
+        body["numaNodeResources"] = _nodes_text(
+            tuple([(node, tuple([(name, amount, formats(node, name)) for name, amount in amounts[node].items()])) for node in amounts])
+        )
     return msgspec.json.encode(body).decode()
 
 
-def _node_body(node: int, amounts: Mapping[str, int], formats: Callable[[int, str], QuantityFormat]) -> dict[str, object]:
-    resources = {name: amount_text(name, amount, formats(node, name)) for name, amount in sorted(amounts.items())}
+@lru_cache(maxsize=1024)
+def _nodes_text(nodes: tuple[_WrittenNode, ...]) -> msgspec.Raw:
+    """Write the amounts of NUMA nodes; kept, because equal pods are given equal amounts."""
+    return msgspec.Raw(msgspec.json.encode([_node_body(node, amounts) for node, amounts in sorted(nodes, key=itemgetter(0))]))
+
+
+def _node_body(node: int, amounts: _WrittenAmounts) -> dict[str, object]:
+    resources = {name: amount_text(name, amount, written) for name, amount, written in sorted(amounts, key=itemgetter(0))}
     return {"node": node, "resources": resources} if resources else {"node": node}
 
 

@@ -38,8 +38,9 @@ from koordsched.api.quantity import QuantityError, value
 from koordsched.yamltext.documents import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+    from koordsched._core.device_facts import Allocated
     from koordsched.api.core import Node, Quantity, ResourceList
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.koordinator.devices import Device, DeviceInfo
@@ -263,7 +264,19 @@ def held_devices(allocations: DeviceAllocations) -> tuple[HeldDevice, ...]:
         for device in devices
         if device.minor >= 0
     ]
-    return tuple(sorted(found, key=lambda held: (held.type, held.minor)))
+    return tuple(sorted(found, key=_type_and_minor))
+
+
+def held_of(found: Sequence[Allocated]) -> tuple[HeldDevice, ...]:
+    """Return the same of what the allocator gives a pod."""
+    held = [HeldDevice(one.type, one.minor, one.amounts, () if one.vf is None else (one.vf[0],)) for one in found]
+    if len(held) > 1:
+        held.sort(key=_type_and_minor)
+    return tuple(held)
+
+
+def _type_and_minor(held: HeldDevice) -> tuple[int, int]:
+    return held.type, held.minor
 
 
 def held_minors(held: Iterable[HeldDevice]) -> dict[DeviceType, set[int]]:

@@ -52,7 +52,7 @@ from koordsched.plugins.deviceshare.allocated import PodDevices
 from koordsched.plugins.deviceshare.check import device_state
 from koordsched.plugins.deviceshare.endpoint import describe
 from koordsched.plugins.deviceshare.gauges import register_gauges
-from koordsched.plugins.deviceshare.node_devices import RESOURCES, held_devices
+from koordsched.plugins.deviceshare.node_devices import RESOURCES, held_of
 from koordsched.plugins.deviceshare.numa_hints import designated_hints, hints_of_row
 from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
@@ -304,7 +304,7 @@ class DeviceShare(
     def _keep(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, found: Sequence[Allocated]) -> int:
         if found:
             allocations = _allocations(found)
-            reserved = PodDevices(pod.uid, pod.key, allocations, held_devices(allocations))
+            reserved = PodDevices(pod.uid, pod.key, allocations, held_of(found))
             state.write(RESERVE_STATE, reserved)
             self._state.reserve(node.name, reserved)
             if verbosity() >= RESERVE_VERBOSITY:

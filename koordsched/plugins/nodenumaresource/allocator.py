@@ -5,7 +5,7 @@ Decides; `state.NumaState` keeps what is decided, and the pod's annotations publ
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -96,16 +96,20 @@ class NodeDemand:
         self.aligned = aligned
         self.effective = effective
         self._make_view = make_view
+        self._view: NumaView | None = None
 
-    @cached_property
+    @property
     def view(self) -> NumaView:
         """Return what the node's NUMA nodes have for the pod; made when it is asked for, since most pods need none."""
-        return self._make_view(self.node.index)
+        if self._view is None:
+            self._view = self._make_view(self.node.index)
+        return self._view
 
 
 class AllocatedResources(NamedTuple):
-    """The CPUs, as a set, and the amounts that a pod gets."""
+    """The CPUs, as a set, and the amounts that a pod gets of a node."""
 
+    on_node: NodeDemand
     cpus: int
     amounts: Amounts
 
@@ -153,9 +157,9 @@ class Allocator:
         if isinstance(amounts, Status):
             return amounts
         if not on_node.binds:
-            return AllocatedResources(0, amounts)
+            return AllocatedResources(on_node, 0, amounts)
         cpus = self._take(compiled, on_node, amounts)
-        return cpus if isinstance(cpus, Status) else AllocatedResources(cpus, amounts)
+        return cpus if isinstance(cpus, Status) else AllocatedResources(on_node, cpus, amounts)
 
     def _split(self, on_node: NodeDemand, mask: int) -> Amounts | Status:
         if not on_node.node.zones:
@@ -208,7 +212,7 @@ class Allocator:
         if isinstance(amounts, Status):
             return amounts
         refusal = self._not_as_designated(wanted.cpus, compiled, on_node, amounts)
-        return AllocatedResources(wanted.cpus, amounts) if refusal is None else refusal
+        return AllocatedResources(on_node, wanted.cpus, amounts) if refusal is None else refusal
 
     def _not_as_designated(self, cpus: int, compiled: CompiledDemand, on_node: NodeDemand, amounts: Amounts) -> Status | None:
         node, topology = on_node.node, on_node.node.topology
@@ -232,8 +236,9 @@ class Allocator:
         return PodAllocation.of(pod, allocated.cpus, compiled.demand.spec.exclusive, allocated.amounts)
 
 
-def annotations_for(pod: PodInfo, compiled: CompiledDemand, on_node: NodeDemand, allocated: AllocatedResources) -> Annotations:
+def annotations_for(pod: PodInfo, compiled: CompiledDemand, allocated: AllocatedResources) -> Annotations:
     """Return what is written to the pod (§11). To be called before what is allocated is accounted."""
+    on_node = allocated.on_node
     formats = _formats(pod, on_node.node, allocated.amounts)
     written: Annotations = {RESOURCE_STATUS: resource_status_text(allocated.cpus, allocated.amounts, formats)}
     spec = _spec_text(compiled.demand.spec, on_node.effective) if on_node.binds else None

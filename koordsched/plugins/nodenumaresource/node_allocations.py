@@ -22,7 +22,7 @@ from koordsched.cache.columns import BASE_RESOURCES
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from koordsched._core.cpuset import CpuTopology
     from koordsched.api.koordinator.nodes import NodePolicy
@@ -265,6 +265,12 @@ class NodeAllocations:
             sums = {} if amounts is None else self._by_id(amounts, part)
             zones[part.numa] = ZoneUsage(sums, counts.get(part.numa, NO_CPUS), self.status(part.numa))
         return NumaUsage(CpuCounts(*map(sum, zip(*counts.values(), strict=True))), zones)
+
+    def sums(self, zones: Container[int]) -> Iterator[tuple[int, dict[int, int]]]:
+        """Yield what `usage` says of the amounts of each of these zones."""
+        for part in self._parts:
+            if part.numa in zones:
+                yield part.numa, self._by_id(self.allocated.get(part.numa, {}), part)
 
     def in_zones(self, allocation: PodAllocation) -> list[tuple[int, int, int]]:
         """Return what an allocation has of zones, as the table counts it: NUMA id, resource id, amount."""

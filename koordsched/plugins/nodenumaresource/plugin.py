@@ -34,7 +34,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
-from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, NodeDemand, annotations_for, compile_args
+from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, annotations_for, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
@@ -294,9 +294,7 @@ class NodeNUMAResource(
             return self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
 
     def _keep(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, allocated: AllocatedResources) -> None:
-        on_node = self._allocator.on_node(demand, node_name)
-        assert isinstance(on_node, NodeDemand)
-        state.write(RESERVE_STATE, annotations_for(pod, demand, on_node, allocated))
+        state.write(RESERVE_STATE, annotations_for(pod, demand, allocated))
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
 
     def _choose_numa_nodes(

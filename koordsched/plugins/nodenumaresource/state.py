@@ -272,13 +272,13 @@ class NumaState(PodHoldings[PodAllocation]):
         node = self._entry(name)
         node.put(allocation)
         self._where[allocation.uid] = name
-        self._show_usage(node)
+        self._show_change(node, allocation)
 
     def _take(self, name: str, uid: str) -> PodAllocation:
         node = self._nodes[name]
         allocation = node.take(uid)
         del self._where[uid]
-        self._show_usage(node)
+        self._show_change(node, allocation)
         return allocation
 
     def _show(self, node: NodeAllocations) -> None:
@@ -286,8 +286,20 @@ class NumaState(PodHoldings[PodAllocation]):
         self.table.set_node(node.index, node.facts(pod_level=self._pod_level))
         self._show_usage(node)
 
+    def _show_change(self, node: NodeAllocations, allocation: PodAllocation) -> None:
+        """Bring into the table what is another with this allocation: without CPUs of its own only the amounts of its zones are."""
+        if allocation.cpus:
+            self._show_usage(node)
+            return
+        for numa, amounts in node.sums(allocation.amounts):
+            self.table.set_allocated(node.index, numa, amounts)
+        self._mark(node)
+
     def _show_usage(self, node: NodeAllocations) -> None:
         self.table.set_usage(node.index, node.usage())
+        self._mark(node)
+
+    def _mark(self, node: NodeAllocations) -> None:
         if not self._cache.simulating:
             info = self._cache.nodes_by_name.get(node.name)
             if info is not None:

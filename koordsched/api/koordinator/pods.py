@@ -155,18 +155,17 @@ def resource_spec_text(spec: PodResourceSpec) -> str:
 
 def resource_status_text(cpus: int, amounts: Mapping[int, Mapping[str, int]], formats: Callable[[int, str], QuantityFormat]) -> str:
     """Write a resource-status, by NUMA id. formats: how the amount of a NUMA node and resource is to be written."""
-    body: dict[str, object] = {"cpuset": format_cpus(cpus)} if cpus else {}
-    if amounts:
-        body["numaNodeResources"] = _nodes_text(
-            tuple([(node, tuple([(name, amount, formats(node, name)) for name, amount in amounts[node].items()])) for node in amounts])
-        )
-    return msgspec.json.encode(body).decode()
+    nodes = tuple([(node, tuple([(name, amount, formats(node, name)) for name, amount in amounts[node].items()])) for node in amounts])
+    return _status_text(cpus, nodes)
 
 
 @lru_cache(maxsize=1024)
-def _nodes_text(nodes: tuple[_WrittenNode, ...]) -> msgspec.Raw:
-    """Write the amounts of NUMA nodes; kept, because equal pods are given equal amounts."""
-    return msgspec.Raw(msgspec.json.encode([_node_body(node, amounts) for node, amounts in sorted(nodes, key=itemgetter(0))]))
+def _status_text(cpus: int, nodes: tuple[_WrittenNode, ...]) -> str:
+    """Kept, because equal pods are given equal amounts."""
+    body: dict[str, object] = {"cpuset": format_cpus(cpus)} if cpus else {}
+    if nodes:
+        body["numaNodeResources"] = [_node_body(node, amounts) for node, amounts in sorted(nodes, key=itemgetter(0))]
+    return msgspec.json.encode(body).decode()
 
 
 def _node_body(node: int, amounts: _WrittenAmounts) -> dict[str, object]:

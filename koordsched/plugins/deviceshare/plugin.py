@@ -427,6 +427,8 @@ class DeviceShare(
 
     def _required_way(self, state: CycleState, pod: PodInfo) -> DeviceAdjustment | None:
         """Return the only way in which the pod may be given devices if it is given a reservation that is Restricted, which lends."""
+        if not self._state.any_reserved:
+            return None
         reservation = tried_reservation(state)
         if reservation is None:
             reservation = self._cache.credits.drawn_from(pod.uid)

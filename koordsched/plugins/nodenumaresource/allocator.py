@@ -38,7 +38,7 @@ from koordsched.plugins.nodenumaresource.reasons import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from koordsched.api.koordinator.pods import Amounts, PodNumaStatus, PodResourceSpec
     from koordsched.api.podinfo import PodInfo
@@ -125,14 +125,15 @@ class Allocator:
     def on_node(self, compiled: CompiledDemand, node_name: str) -> NodeDemand | Status:
         """Return what holds between the pod and the node."""
         node, demand = self._numa.node(node_name), compiled.demand
+        bind_policy = node.bind_policy
         policy = merged_policy(demand, node.numa_policy(pod_level=self._numa.pod_level))
         if isinstance(policy, Status):
             return policy
-        binds = binds_on(demand, node.bind_policy)
+        binds = binds_on(demand, bind_policy)
         if isinstance(binds, Status):
             return binds
         make_view = partial(self.view, compiled)
-        return NodeDemand(node, make_view, effective_policy(demand, node.bind_policy), binds=binds, aligned=bool(policy))
+        return NodeDemand(node, make_view, effective_policy(demand, bind_policy), binds=binds, aligned=bool(policy))
 
     def view(self, compiled: CompiledDemand, index: int) -> NumaView:
         """Return what the NUMA nodes of the node with this index have for the pod."""
@@ -236,15 +237,31 @@ class Allocator:
         return PodAllocation.of(pod, allocated.cpus, compiled.demand.spec.exclusive, allocated.amounts)
 
 
-def annotations_for(pod: PodInfo, compiled: CompiledDemand, allocated: AllocatedResources) -> Annotations:
-    """Return what is written to the pod (§11). To be called before what is allocated is accounted."""
-    on_node = allocated.on_node
-    formats = _formats(pod, on_node.node, allocated.amounts)
-    written: Annotations = {RESOURCE_STATUS: resource_status_text(allocated.cpus, allocated.amounts, formats)}
-    spec = _spec_text(compiled.demand.spec, on_node.effective) if on_node.binds else None
-    if spec is not None:
-        written[RESOURCE_SPEC] = spec
-    return written
+class Reserved(NamedTuple):
+    """What a pod was given, until it is written to the pod (§11): most of the work of that can wait until it is bound."""
+
+    spec: str | None  # the resource-spec with what it left open filled in; None when it left nothing open
+    cpus: int
+    amounts: Amounts
+    emptied: Mapping[tuple[int, str], QuantityFormat]  # of amounts that leave nothing in their zone, by zone and resource: as it wrote them
+
+    @classmethod
+    def of(cls, compiled: CompiledDemand, allocated: AllocatedResources) -> Reserved:
+        """Note what will be written. To be called before what is allocated is accounted."""
+        on_node, amounts = allocated.on_node, allocated.amounts
+        spec = _spec_text(compiled.demand.spec, on_node.effective) if on_node.binds else None
+        return cls(spec, allocated.cpus, amounts, _emptied(on_node.node, amounts))
+
+    def annotations(self, pod: PodInfo) -> Annotations:
+        """Return what is written to the pod."""
+        written: Annotations = {RESOURCE_STATUS: resource_status_text(self.cpus, self.amounts, partial(self._format, pod))}
+        if self.spec is not None:
+            written[RESOURCE_SPEC] = self.spec
+        return written
+
+    def _format(self, pod: PodInfo, zone: int, resource: str) -> QuantityFormat:
+        """Return how an amount is written: as the pod wrote its request, or as the zone wrote its amount where the pod empties it."""
+        return self.emptied.get((zone, resource)) or request_format(pod.pod, resource)
 
 
 @lru_cache(maxsize=256)
@@ -254,14 +271,13 @@ def _spec_text(spec: PodResourceSpec, effective: EffectivePolicy) -> str | None:
     return None if filled is None else resource_spec_text(filled)
 
 
-def _formats(pod: PodInfo, node: NodeAllocations, amounts: Amounts) -> Callable[[int, str], QuantityFormat]:
-    """Return how amounts are written: as the pod wrote its request, or as the zone wrote its amount where the pod empties it."""
+def _emptied(node: NodeAllocations, amounts: Amounts) -> dict[tuple[int, str], QuantityFormat]:
     zones = {} if node.options is None else node.options.zones
-
-    def written(zone: int, resource: str) -> QuantityFormat:
-        left = node.zones.get(zone, {}).get(resource, 0) - node.allocated.get(zone, {}).get(resource, 0)
-        if resource != "cpu" and zone in zones and amounts[zone][resource] == left:
-            return zones[zone].formats[resource]
-        return request_format(pod.pod, resource)
-
-    return written
+    found = {}
+    for zone, given in amounts.items():
+        if zone in zones:
+            total, allocated = node.zones.get(zone, {}), node.allocated.get(zone, {})
+            for resource, amount in given.items():
+                if resource != "cpu" and amount == total.get(resource, 0) - allocated.get(resource, 0):
+                    found[zone, resource] = zones[zone].formats[resource]
+    return found

@@ -34,7 +34,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
-from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, annotations_for, compile_args
+from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, Reserved, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs
-    from koordsched.framework.cycle_state import Annotations, CycleState
+    from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Scores
     from koordsched.framework.topologymanager import Aligned, Masks
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
-RESERVE_STATE = "ReserveNodeNUMAResource"  # the annotations with what this pod was allocated
+RESERVE_STATE = "ReserveNodeNUMAResource"  # the Reserved with what this pod was allocated
 
 
 class NodeNUMAResource(
@@ -288,13 +288,14 @@ class NodeNUMAResource(
         if isinstance(on_node, Status):
             return on_node
         cpus = on_node.node.cpus
-        preferred &= 0 if cpus is None else cpus.free()  # a pod that ignores reservations may have some of them
+        if preferred:
+            preferred &= 0 if cpus is None else cpus.free()  # a pod that ignores reservations may have some of them
         on_node.preferred, on_node.only_preferred = preferred, only
         with self._numa.offering(node_name, preferred) if only else nullcontext():
             return self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
 
     def _keep(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, allocated: AllocatedResources) -> None:
-        state.write(RESERVE_STATE, annotations_for(pod, demand, allocated))
+        state.write(RESERVE_STATE, Reserved.of(demand, allocated))
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
 
     def _choose_numa_nodes(
@@ -370,8 +371,8 @@ class NodeNUMAResource(
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Write what the pod was allocated; what a failed attempt has left is removed, or it would count as allocated."""
-        reserved: Annotations | None = state.read(RESERVE_STATE)
-        annotate(state, {RESOURCE_STATUS: None} if reserved is None else reserved)
+        reserved: Reserved | None = state.read(RESERVE_STATE)
+        annotate(state, {RESOURCE_STATUS: None} if reserved is None else reserved.annotations(pod))
         return None
 
     # Hints for the topology manager

@@ -1,6 +1,6 @@
 # What Filter says of a node's devices while preemption removes pods from it (deviceshare.md §13, framework.md §7.4).
 
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from koordsched._core.compiled_holdings cimport CompiledHoldings
 from koordsched._core.device_feasibility cimport Counted
@@ -10,20 +10,20 @@ from koordsched._core.numa_joint cimport NumaAlignment
 from koordsched._core.removal_filter cimport RemovalFilter
 
 cdef struct HeldCell:
-    # What a pod holds of one device
-    int32_t type
-    int32_t at                        # position among those of the type
+    # What a pod holds of one device. 64 bytes: reading them takes as long as all that is done with them
+    int64_t[GPU_RESOURCES] amount     # of the resources of the type
     int32_t vfs                       # the first of its virtual functions in RowHoldings.vfs
     int32_t vfs_end
-    int32_t named                     # resources of which it holds something
-    int8_t[GPU_RESOURCES] resource    # which they are, by their places among those of the type
-    int64_t[GPU_RESOURCES] amount     # of each of these
+    int8_t type
+    int8_t at                         # position among those of the type
+    uint8_t named                     # bit r: it holds something of resource r
 
 cdef struct RowHoldings:
     # What the pods of a row hold, in the order of the index
     bint is_known                     # False: removing a pod means something else than that what it holds is free
     int32_t* first                    # [pod]: the first of its cells; one more entry than pods
     HeldCell* cells
+    int32_t count                     # cells
     int32_t* vfs                      # places among the virtual functions of the type
 
 cdef class DeviceHoldings(CompiledHoldings):

@@ -6,14 +6,16 @@ to count the devices that fit, as for most requests, the other columns do not ev
 """
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Realloc
-from libc.stdint cimport int8_t, int32_t
+from libc.stdint cimport int8_t, int32_t, uint8_t
 from libc.string cimport memset
 
 from koordsched._core.device_feasibility cimport check_index, counts_devices
 from koordsched._core.device_group cimport PASS, check_labels, fits_unused, fitting_of
 from koordsched._core.device_table cimport (
+    GPU,
     IS_LISTED,
     LARGEST_GROUP,
+    RATIO,
     DeviceColumns,
     NodeShape,
     cut_amount,
@@ -24,6 +26,7 @@ from koordsched._core.device_table cimport (
     size_of,
 )
 from koordsched._core.pod_index cimport PodIndex
+from koordsched._core.prefetch cimport prefetch
 
 
 cdef class DeviceHoldings(CompiledHoldings):
@@ -79,14 +82,13 @@ cdef class DeviceHoldings(CompiledHoldings):
                 type = device.type
                 at = <int> (self.table.find(index, type, device.minor) - self.table.node[index].cells[type].start)
                 written = &found.cells[cell]
-                written.type = type
-                written.at = at
+                written.type = <int8_t> type
+                written.at = <int8_t> at
                 for resource, amount in device.amounts.items():
                     r = resource - first_resource(type)
                     if 0 <= r < resources_of(type):
-                        written.resource[written.named] = <int8_t> r
-                        written.amount[written.named] = cut_amount(amount)
-                        written.named += 1
+                        written.amount[r] = cut_amount(amount)
+                        written.named |= <uint8_t> (1 << r)
                 written.vfs = vfs_end
                 if device.vfs and shape.vf_start[type] != NULL:
                     for v in range(shape.vf_start[type][at], shape.vf_start[type][at + 1]):
@@ -96,6 +98,7 @@ cdef class DeviceHoldings(CompiledHoldings):
                 written.vfs_end = vfs_end
                 cell += 1
             found.first[i + 1] = <int32_t> cell
+        found.count = <int32_t> cell
         found.is_known = True
         return 0
 
@@ -127,6 +130,25 @@ cdef class DeviceRemovals(RemovalFilter):
 
     def __hash__(self):
         return hash((DeviceRemovals, id(self.holdings), id(self.request)))
+
+    cdef void expect(self, Py_ssize_t row, Py_ssize_t pods) noexcept:
+        cdef DeviceTable table = self.holdings.table
+        cdef const RowHoldings* held
+        cdef const DeviceColumns* columns = &table.columns[GPU]
+        cdef Py_ssize_t index = index_of(table, row), start = table.node[index].cells[GPU].start
+        cdef int r
+        if row < self.holdings.capacity and self.holdings.rows[row].count:
+            held = &self.holdings.rows[row]
+            prefetch(&held.first[pods])
+            prefetch(&held.cells[held.count - 1])
+            prefetch(&held.cells[max(held.count - 2, 0)])
+            prefetch(&held.cells[held.count - 1].named)
+        if columns.end:
+            for r in range(GPU_RESOURCES if self.is_followed else RATIO + 1):
+                prefetch(&columns.used[r * columns.capacity + start])
+                prefetch(&columns.total[r * columns.capacity + start])
+                if self.is_followed:
+                    prefetch(&columns.free[r * columns.capacity + start])
 
     cdef bint begin(self, Py_ssize_t row) except -1:
         cdef int type
@@ -162,8 +184,11 @@ cdef class DeviceRemovals(RemovalFilter):
             held = &self.row.cells[k]
             columns = &table.columns[held.type]
             cell = table.node[self.index].cells[held.type].start + held.at
-            for r in range(held.named):
-                columns.used[held.resource[r] * columns.capacity + cell] += sign * held.amount[r]
+            r = 0
+            while held.named >> r:
+                if held.named >> r & 1:
+                    columns.used[r * columns.capacity + cell] += sign * held.amount[r]
+                r += 1
             for v in range(held.vfs, held.vfs_end):
                 table.shape[self.index].vfs[held.type][self.row.vfs[v]].used += sign
             if self.is_counted:

@@ -63,6 +63,7 @@ cdef class DryRun:
     cdef const int32_t* nominated_priorities
 
     cdef int _prepare(self) except -1
+    cdef void _expect(self, Py_ssize_t row) noexcept
     cdef int _row(self, Py_ssize_t row) except -1
     cdef bint _evict_until_enough(self, LowerPods* lower, bint all_of_them) noexcept
     cdef bint _others_pass(self, Py_ssize_t row, LowerPods* lower) except -1

@@ -12,6 +12,7 @@ from koordsched._core.numa cimport MAX_AMOUNT_BITS, NUMA_BEST_EFFORT, NUMA_NONE,
 from koordsched._core.numa_filter cimport code_of_row, unaligned_code
 from koordsched._core.numa_zones cimport PASS, UNALIGNED, Zones, agree, read_items
 from koordsched._core.pod_index cimport PodIndex
+from koordsched._core.prefetch cimport prefetch
 
 
 cdef class NumaHoldings(CompiledHoldings):
@@ -105,6 +106,11 @@ cdef class NumaRemovals(RemovalFilter):
 
     def __hash__(self):
         return hash((NumaRemovals, id(self.holdings), id(self.request), id(self.source)))
+
+    cdef void expect(self, Py_ssize_t row, Py_ssize_t pods) noexcept:
+        if row < self.holdings.capacity and self.holdings.rows[row].first != NULL:
+            prefetch(&self.holdings.rows[row].first[pods])
+            prefetch(self.holdings.rows[row].held)
 
     cdef bint begin(self, Py_ssize_t row) except -1:
         cdef NumaTable table = self.holdings.table

@@ -7,6 +7,8 @@ from libc.stdint cimport int32_t
 
 cdef class RemovalFilter:
     cdef readonly tuple needs   # kernels whose columns this one reads: right only where the same pods are removed for them, too
+    # Prefetch what `begin` and the removal of the last of the row's pods will read: it is begun with soon, if at all.
+    cdef void expect(self, Py_ssize_t row, Py_ssize_t pods) noexcept
     # Begin with a row, as it is. False: only the filter itself can say what it would answer there, and nothing but `end` is called.
     cdef bint begin(self, Py_ssize_t row) except -1
     # Answer whether removing more pods of the row than others, never mind which, can only turn a refusal into a pass. In doubt it may not:

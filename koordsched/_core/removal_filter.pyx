@@ -8,6 +8,9 @@ cdef class RemovalFilter:
     def __cinit__(self):
         self.needs = ()
 
+    cdef void expect(self, Py_ssize_t row, Py_ssize_t pods) noexcept:
+        pass
+
     cdef bint begin(self, Py_ssize_t row) except -1:
         return True
 

@@ -34,6 +34,18 @@ def test_a_node_and_its_usage_are_read_as_they_were_written() -> None:
     assert (table.node_of(5), table.usage_of(5)) == (NODE, USAGE)
 
 
+def test_amounts_of_one_zone_are_replaced_and_nothing_else() -> None:
+    table = numa_table()
+    table.set_node(5, NODE)
+    table.set_usage(5, USAGE)
+    table.set_allocated(5, 0, {CPU: 500})
+    table.set_allocated(5, 1, {CPU: 700})  # the node has no such zone
+    zone = USAGE.zones[0]._replace(allocated={CPU: 500})
+    assert table.usage_of(5) == USAGE._replace(zones={0: zone, 3: USAGE.zones[3]})
+    with pytest.raises(IndexError):
+        table.set_allocated(1000, 0, {})
+
+
 def test_facts_stay_when_indexes_zones_and_resources_outgrow_the_table() -> None:
     table = numa_table()
     table.set_node(5, NODE)

@@ -7,6 +7,7 @@ fitting cards, is measured apart: required scopes, partitions, joint allocation.
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -25,6 +26,7 @@ from koordsched._core.device_filter import filter_devices, score_devices
 from koordsched.api.kinds import NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.nodes import NUMA_TOPOLOGY_POLICY, node_policy
 from koordsched.api.koordinator.policies import CpuExclusivePolicy
+from koordsched.api.podinfo import PodInfo
 from koordsched.api.validation.decoding import decode
 from koordsched.plugins.deviceshare.check import device_state
 from koordsched.plugins.nodenumaresource.layouts import CpuLayout, topology_manifest
@@ -85,14 +87,37 @@ def bench_one_row_again(benchmark: Any, half_used: DeviceNodes, kind: str) -> No
     benchmark.pedantic(kernels, rounds=5000, warmup_rounds=50)
 
 
-def taken(pods_a_card: int) -> World:
-    """Return a cluster on which all GPUs are taken, by pods of two of them (0), or by so many pods of a part of each."""
+@pytest.mark.parametrize("percent", [50, 100])
+def bench_identical_pods(benchmark: Any, percent: int) -> None:
+    """Find nodes for equal pods among 5,000 free ones, with the plugins of Koordinator's chart; each is assumed, and given its GPU."""
+    world = free_nodes()
+    asked = pod("gpu").cpu("4").memory("32Gi").request("koordinator.sh/gpu", str(percent))
+
+    def place(info: PodInfo) -> None:
+        state, found = world.search.find(world.profile, info)
+        assert isinstance(found, str), found.message
+        world.cache.assume_pod(info, found)
+        assert world.profile.run_reserve(state, info, found) is None
+
+    benchmark.pedantic(place, setup=lambda: ((world.signed(fresh(asked).info()),), {}), rounds=1500, warmup_rounds=20)
+
+
+def free_nodes() -> World:
     world = cluster(0, Setup(CHART_PROFILE))
-    state = device_state(world)
     for index in range(NODES):
         name = f"node-{index}"
         world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
-        state.set_device(device(name, gpus="2x2x2,80Gi"))
+        device_state(world).set_device(device(name, gpus="2x2x2,80Gi"))
+    gc.collect()
+    gc.freeze()
+    return world
+
+
+def taken(pods_a_card: int) -> World:
+    """Return a cluster on which all GPUs are taken, by pods of two of them (0), or by so many pods of a part of each."""
+    world = free_nodes()
+    for index in range(NODES):
+        name = f"node-{index}"
         for first in range(0, 8, 2):
             minors = [first] * pods_a_card + [first + 1] * pods_a_card if pods_a_card else [first]
             for part, minor in enumerate(minors):

@@ -2,7 +2,11 @@
 
 The kernels' share of a new kind of request: Filter and Score of all rows, of the 400 us that a new kind may take. Their share of an
 identical pod: one row is asked about again, and the node that was chosen is allocated from. What the allocator answers, not the count of
-fitting cards, is measured apart: required scopes, partitions, joint allocation. An attempt to preempt may take 2 ms.
+fitting cards, is measured apart: required scopes, partitions, joint allocation. An attempt to preempt may take 2 ms,
+and an identical pod 80 us with all plugins.
+
+Last measured (least CPU time, 2-core EPYC with a load of ten, where that before took 8.0 - 9.1 and 16.2 - 18.7 ms): the first attempt of a
+request to preempt 2.9 ms, 6.6 - 8.6 under SingleNUMANode; those that follow 0.3 - 0.4. Identical pods 88 us.
 """
 
 from __future__ import annotations

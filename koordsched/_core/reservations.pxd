@@ -20,6 +20,17 @@ cdef class Matched:
     cdef list _uids                      # of the placeholders
 
 
+@cython.final
+cdef class Capacity:
+    """What a reservation has and restricts: compiled once for all that have the same."""
+    cdef const int32_t[::1] ids          # resources of which it has something
+    cdef const int64_t[::1] amounts      # of these
+    cdef const int32_t[::1] named        # resources that it reserves (its ResourceNames)
+    cdef int32_t largest                 # of all these ids
+    cdef int64_t weights                 # resources of which something is allocatable, those that no row has included
+    cdef bint limits                     # owners get what it has, and nothing else
+
+
 cdef class ReservationTable:
     cdef NodeTable table
     cdef public bint skips_fit           # where a pod matches one reservation of a row, only that is asked, not the row

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,14 @@ class Shortages:
     def of(self, code: int) -> tuple[int, int, int]:
         """Return (bits of the request's ids of which nodes are short, the same of reservations, tag)."""
 
+class Capacity:
+    """What a reservation has and restricts, by resource ids: compiled once for all that have the same."""
+
+    def __init__(self, allocatable: Mapping[int, int], named: Collection[int], weights: int, *, limits: bool) -> None:
+        """named: its ResourceNames. weights: resources of which something is allocatable. limits: its policy is Restricted, and an owner
+        gets no more of what it names than what is left.
+        """
+
 class ReservationTable:
     """What is left of reservations, by slot; amounts by resource ids of the node table."""
 
@@ -44,20 +52,15 @@ class ReservationTable:
     def write(
         self,
         slot: int,
-        allocatable: Mapping[int, int],
+        capacity: Capacity,
         allocated: Mapping[int, int],
         reserved: Mapping[int, int],
-        named: Mapping[int, bool],
         owners_left: int | None,
         order: int,
-        weights: int,
-        *,
-        restricted: bool = False,
     ) -> None:
         """Write what a reservation has. allocated: what owners take, which may be more than there is. reserved: inside, for no owner.
 
-        named: its ResourceNames; True: an owner gets no more of it than what is left. owners_left: None, not limited. weights: resources of
-        which something is allocatable. restricted: its policy is Restricted.
+        owners_left: None, not limited.
         """
 
     def count(self, slot: int, owner: Request, sign: int) -> None:

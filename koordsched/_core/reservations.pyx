@@ -86,6 +86,20 @@ cdef class Shortages:
         return found
 
 
+@cython.final
+cdef class Capacity:
+
+    def __init__(self, allocatable, named, int64_t weights, *, bint limits):
+        self.ids = np.fromiter(allocatable.keys(), np.int32, len(allocatable))
+        self.amounts = np.fromiter(allocatable.values(), np.int64, len(allocatable))
+        self.named = np.fromiter(named, np.int32, len(named))
+        self.largest = max([*allocatable, *named], default=0)
+        self.weights = weights
+        self.limits = limits
+        if min([*allocatable, *named], default=0) < 0:
+            raise IndexError(f"resources {sorted([*allocatable, *named])}")
+
+
 cdef class ReservationTable:
 
     def __init__(self, NodeTable table not None):
@@ -174,33 +188,38 @@ cdef class ReservationTable:
         self.weights[slot] = 0
         self.restricted[slot] = 0
 
-    def write(
-        self, Py_ssize_t slot, allocatable, allocated, reserved, named, owners_left, int64_t order, int64_t weights, *,
-        bint restricted=False
-    ):
+    def write(self, Py_ssize_t slot, Capacity capacity not None, allocated, reserved, owners_left, int64_t order):
         self._check(slot)
         if self.table.resources > self.resources:
             self._resize(self.capacity, 2 * self.table.resources)
+        if capacity.largest >= self.resources:
+            raise IndexError(f"resource {capacity.largest} of {self.resources}")
         self._clear(slot)
-        cdef int64_t whole, taken, inside, rest
-        cdef Py_ssize_t k
-        for k, whole in allocatable.items():
-            taken, inside = allocated.get(k, 0), reserved.get(k, 0)
+        cdef int64_t whole, taken = 0, inside = 0, rest
+        cdef Py_ssize_t j, k
+        cdef bint is_untouched = not allocated and not reserved
+        for j in range(capacity.ids.shape[0]):
+            k, whole = capacity.ids[j], capacity.amounts[j]
+            if not is_untouched:
+                taken, inside = allocated.get(k, 0), reserved.get(k, 0)
             rest = whole - taken if taken < whole else 0
             self.allocatable[slot, k] = whole
             self.allocated[slot, k] = taken
             self.left[slot, k] = rest
             self.inside[slot, k] = inside
             self.available[slot, k] = max(rest - inside, 0)
-        for k, limited in named.items():
+        for j in range(capacity.named.shape[0]):
+            k = capacity.named[j]
             self.named[slot, k] = 1
-            if limited:
-                whole, taken, inside = allocatable.get(k, 0), allocated.get(k, 0), reserved.get(k, 0)
+            if capacity.limits:
+                whole = self.allocatable[slot, k]
+                if not is_untouched:
+                    taken, inside = allocated.get(k, 0), reserved.get(k, 0)
                 self.limit[slot, k] = whole - inside - max(taken, 0)
         self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
         self.order[slot] = order
-        self.weights[slot] = weights
-        self.restricted[slot] = restricted
+        self.weights[slot] = capacity.weights
+        self.restricted[slot] = capacity.limits
 
     def count(self, Py_ssize_t slot, Request owner not None, int64_t sign):
         self._check(slot)

@@ -77,7 +77,9 @@ def reserve_pod(reservation: Reservation) -> ReservePod:
 def _made(reservation: Reservation) -> ReservePod:
     template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
     spec, labels = template.spec, template.metadata.labels
-    annotations = {**template.metadata.annotations, **meta.annotations, RESERVE_POD: "true", RESERVATION_NAME: meta.name}
+    annotations = {RESERVE_POD: "true", RESERVATION_NAME: meta.name}
+    if template.metadata.annotations or meta.annotations:
+        annotations = {**template.metadata.annotations, **meta.annotations, **annotations}
     if reservation.spec.pre_allocation:
         annotations[IS_PRE_ALLOCATION] = "true"
     if spec.node_name:

@@ -84,7 +84,6 @@ class ReservationInfo:
         self.reservation = reservation
         self.pod = pod
         self.available = status.phase == AVAILABLE
-        self.problem = ""
         self.allocate_once = spec.allocate_once
         self.unschedulable = spec.unschedulable
         self.terminating = meta.deletion_timestamp is not None
@@ -93,20 +92,11 @@ class ReservationInfo:
         self.order = reservation_order(meta.labels)
         self.created = meta.creation_timestamp or ""
         self.used = self.operating and has_current_owner(meta.annotations)
-        try:
-            of_status = self.available and not self.operating
-            of_pod = pod.resources.requests
-            amounts = _amounts_written(status.allocatable) if of_status else of_pod
-            self.allocatable = of_pod if amounts == of_pod else amounts  # one object for all reservations of these amounts
-        except QuantityError as error:
-            self.problem, self.allocatable = f"status.allocatable: {error}", {}
-        names = frozenset(self.allocatable)
-        if RESTRICTED_OPTIONS in meta.annotations and (self.policy == RESTRICTED or self.operating):
-            try:
-                names &= frozenset(restricted_options(meta.annotations)) or names
-            except Malformed as error:
-                self.problem = str(error)
-        self.resource_names = _shared(names)
+        self.allocatable, self.resource_names, self.problem = _amounts_of(
+            status.allocatable if self.available and not self.operating else None,
+            pod.resources,
+            meta.annotations.get(RESTRICTED_OPTIONS) if self.policy == RESTRICTED or self.operating else None,
+        )
         self.reserved = _reserved_inside(meta.annotations)
         self.allocated = {}
         self.exceeded = 0
@@ -186,14 +176,44 @@ def amounts_of(resources: ResourceList) -> dict[str, int]:
     return {name: milli_value(quantity) if name == "cpu" else value(quantity) for name, quantity in resources.items()}
 
 
-def _amounts_written(resources: ResourceList) -> dict[str, int]:
-    """Return the same, not to be changed: reservations of one template have the same amounts. QuantityError."""
-    return amounts_of(resources) if len(resources) > MANY_WRITTEN else _amounts_kept(tuple(resources.items()))
+Amounts = tuple[dict[str, int], frozenset[str], str]
+"""What a reservation has; the names of what it restricts, its ResourceNames; why either cannot be read, "" if they can."""
+_known: dict[tuple[int, int, str | None], tuple[ResourceList | None, PodResources, Amounts]] = {}
+"""By the ids of what is read, which is held so that these stay theirs: objects of one template have the very same (reservation_decoding)."""
 
 
-@lru_cache(maxsize=KEPT_AMOUNTS)
-def _amounts_kept(written: tuple[tuple[str, Quantity], ...]) -> dict[str, int]:
-    return amounts_of(dict(written))
+def _amounts_of(written: ResourceList | None, requested: PodResources, options: str | None) -> Amounts:
+    """Return the amounts that a status has written, None: that the pod requests. Not to be changed, and equal ones are one object mostly.
+
+    options: the annotation that says which of them are restricted, as far as it is read.
+    """
+    key = (id(written), id(requested), options)
+    found = _known.get(key)
+    if found is None:
+        amounts = _read_amounts(written, requested.requests, options)
+        if written is not None and len(written) > MANY_WRITTEN:
+            return amounts
+        if len(_known) >= KEPT_AMOUNTS:
+            _known.clear()
+        found = _known[key] = (written, requested, amounts)
+    return found[2]
+
+
+def _read_amounts(written: ResourceList | None, requested: dict[str, int], options: str | None) -> Amounts:
+    problem = ""
+    try:
+        amounts = requested if written is None else amounts_of(written)
+    except QuantityError as error:
+        problem, amounts = f"status.allocatable: {error}", {}
+    if amounts == requested:
+        amounts = requested
+    names = frozenset(amounts)
+    if options:
+        try:
+            names &= frozenset(restricted_options({RESTRICTED_OPTIONS: options})) or names
+        except Malformed as error:
+            problem = str(error)
+    return amounts, _shared(names), problem
 
 
 def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 METADATA_NAME = "metadata.name"
+KEPT_OWNERS = 1024  # texts of owners of which it is kept what they say
 
 
 class _Item(NamedTuple):
@@ -116,6 +117,7 @@ class OwnerIndex:
 
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
+        self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, which is held so that it stays theirs
         self._by_need: dict[Need | None, tuple[OwnerSpec, ...]] = {}
         self._others = 0  # how often something other than a label is needed
 
@@ -124,9 +126,15 @@ class OwnerIndex:
 
     def add(self, owners: tuple[ReservationOwner, ...]) -> tuple[OwnerSpec, bool]:
         """Return the specification, and whether no reservation had it before. SelectorError."""
+        same = self._found.get(id(owners))  # reservations of one template have one object
+        if same is not None:
+            return same[1], False
         key = msgspec.json.encode(owners)
         found = self._specs.get(key)
         if found is not None:
+            if len(self._found) >= KEPT_OWNERS:
+                self._found.clear()
+            self._found[id(owners)] = owners, found
             return found, False
         found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
@@ -136,6 +144,7 @@ class OwnerIndex:
 
     def drop(self, spec: OwnerSpec) -> None:
         """Forget a specification that no reservation has any more."""
+        self._found.clear()
         del self._specs[spec.key]
         for need in spec.needs:
             rest = tuple([other for other in self._by_need[need] if other is not spec])

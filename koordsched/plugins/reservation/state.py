@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary, finalize
 import numpy as np
 
 from koordsched._core.change import NodeChange
-from koordsched._core.reservations import Matched, ReservationTable
+from koordsched._core.reservations import Capacity, Matched, ReservationTable
 from koordsched.api.kinds import NODE
 from koordsched.api.koordinator.operating_pods import operating_reservation
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
@@ -27,7 +27,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
-from koordsched.plugins.reservation.info import NO_SLOT, ReservationInfo, same_amounts
+from koordsched.plugins.reservation.info import NO_SLOT, RESTRICTED, ReservationInfo, same_amounts
 from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, concerned_by, demand_key, matcher_of
 from koordsched.plugins.reservation.policies import PoliciesOfNodes
 from koordsched.plugins.reservation.reasons import ALLOCATED_ALREADY, NO_TARGET, TERMINATING
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
 USAGE = int(NodeChange.USAGE)
-KEPT_COLUMNS = 256  # different amounts of reservations that are kept by column
+KEPT_CAPACITIES = 256  # different amounts of reservations that are kept by column
 IDLE_SPECS = 64  # specifications without a reservation that are kept at least: pods are signed again when some are forgotten
 
 
-Columns = tuple[dict[int, int], dict[int, bool], int]
-"""What a reservation has and what is counted of it, by column of resources; and of how many resources it has something."""
+NOTHING: Mapping[int, int] = {}
+NO_CAPACITY = Capacity(NOTHING, (), 0, limits=False)
 
 
 class CreditOwner(str):
@@ -125,8 +125,8 @@ class ReservationState(PodFollower):
         self._resized: dict[str, PodInfo] = {}  # by uid, while a simulation runs: what was counted of a reservation before it
         self._idle: dict[OwnerSpec, None] = {}
         self._policies = PoliciesOfNodes()
-        self._columns: dict[
-            tuple[int, int, bool], tuple[Mapping[str, int], frozenset[str], Columns]
+        self._capacities: dict[
+            tuple[int, int, bool], tuple[Mapping[str, int], frozenset[str], Capacity]
         ] = {}  # by the ids of amounts and names, which are held so that these stay theirs
         self._serial = count(1)
         cache.columns.call_when_renewed(self._write_all)
@@ -316,46 +316,36 @@ class ReservationState(PodFollower):
 
     def _write(self, info: ReservationInfo) -> None:
         """Write what the kernels read of a reservation. Resources that no node offers are left out: no pod that asks for one fits."""
+        capacity = self._capacity(info)
         ids = self._cache.columns.resources
-        limits = info.policy == "Restricted"
-        most = info.allocatable.get("pods") if limits else None
-        whole, named, weights = self._numbered(info, limits=limits)
+        most = info.allocatable.get("pods") if info.policy == RESTRICTED else None
         self.table.write(
             info.slot,
-            whole,
-            {ids[name]: amount for name, amount in info.allocated.items() if name in ids} if info.allocated else {},
-            {ids[name]: amount for name, amount in info.reserved.items() if name in ids} if info.reserved else {},
-            named,
+            capacity,
+            {ids[name]: amount for name, amount in info.allocated.items() if name in ids} if info.allocated else NOTHING,
+            {ids[name]: amount for name, amount in info.reserved.items() if name in ids} if info.reserved else NOTHING,
             None if most is None else most - len(info.owners),
             info.order,
-            weights,
-            restricted=limits,
         )
 
-    def _numbered(self, info: ReservationInfo, *, limits: bool) -> Columns:
-        """Return what the reservation has and what is counted of it, by column, and of how many resources it has something.
-
-        Worked out once for all that have the very same amounts, as those of one template have.
-        """
+    def _capacity(self, info: ReservationInfo) -> Capacity:
+        """Return what the reservation has and restricts, worked out once for all that have the very same, as those of one template have."""
+        limits = info.policy == RESTRICTED
         key = (id(info.allocatable), id(info.resource_names), limits)
-        known = self._columns.get(key)
+        known = self._capacities.get(key)
         if known is None:
-            if len(self._columns) >= KEPT_COLUMNS:
-                self._columns.clear()
-            known = self._columns[key] = (info.allocatable, info.resource_names, self._number(info, limits=limits))
+            if len(self._capacities) >= KEPT_CAPACITIES:
+                self._capacities.clear()
+            ids = self._cache.columns.resources
+            amounts = {ids[name]: amount for name, amount in info.allocatable.items() if name in ids and name != "pods"}
+            named = [ids[name] for name in info.resource_names if name in ids]
+            capacity = Capacity(amounts, named, sum(1 for amount in info.allocatable.values() if amount), limits=limits)
+            known = self._capacities[key] = (info.allocatable, info.resource_names, capacity)
         return known[2]
-
-    def _number(self, info: ReservationInfo, *, limits: bool) -> Columns:
-        ids = self._cache.columns.resources
-        return (
-            {ids[name]: amount for name, amount in info.allocatable.items() if name in ids and name != "pods"},
-            {ids[name]: limits for name in info.resource_names if name in ids},
-            sum(1 for amount in info.allocatable.values() if amount),
-        )
 
     def _write_all(self) -> None:
         """Columns were renewed."""
-        self._columns.clear()
+        self._capacities.clear()
         for info in self.by_uid.values():
             self._write(info)
 
@@ -519,7 +509,7 @@ class ReservationState(PodFollower):
         if present:
             self._write(info)
         elif self._cache.credits.shown is None:  # a view hides it: then it is there
-            self.table.write(info.slot, {}, {}, {}, {}, None, info.order, 0)
+            self.table.write(info.slot, NO_CAPACITY, NOTHING, NOTHING, None, info.order)
 
     # Matching
 

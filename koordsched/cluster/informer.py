@@ -9,7 +9,8 @@ part of it, and a reader of the store finds each object either as the list has i
 differences one by one. What may come of that, and why it does no harm:
 
 - First list: nothing is decided before all kinds are synced, and handlers take the objects of different kinds in any order
-  (`take_over_after` is for speed alone).
+  (`take_over_after` is for speed alone). A long one is taken over page by page. If one of its pages does not come, the list is begun anew,
+  and what was taken over of it is compared with the new one.
 - Later lists: pods are scheduled meanwhile, on nodes some of whose changes are known. What came or changed is taken over before what went:
   room that a lost deletion makes is seen after the pods that have taken it, so none is given away twice.
 - A pod that is bound or deleted meanwhile comes with the watch, which begins at the list's version once the list is taken over; until
@@ -208,16 +209,42 @@ class Informer(Generic[T]):
         self._objects.retry(key)
 
     async def _list(self) -> None:
-        """Read all pages, then take them over."""
+        """Read all pages, then take them over; those of a long first list while the next ones are read: the API server needs its time."""
         listed: dict[str, T] = {}
-        token = ""
-        while True:
-            page = await self._page(token)
-            listed.update({object_key(obj): cast("T", obj) for obj in page.items})
-            listed.update({key: self.store[key] for key in page.unreadable if key in self.store})
-            token = page.continue_token
-            if not token:
-                break
+        token, taking = "", None
+        parts: asyncio.Queue[Mapping[str, T] | None] = asyncio.Queue()
+        try:
+            while True:
+                page = await self._page(token)
+                part = {object_key(obj): cast("T", obj) for obj in page.items}
+                listed.update(part)
+                listed.update({key: self.store[key] for key in page.unreadable if key in self.store})
+                token = page.continue_token
+                if not token:
+                    break
+                if not self.synced.is_set():
+                    parts.put_nowait(part)
+                    taking = taking or asyncio.create_task(self._take_in(parts))
+            self._note_list()
+            if taking is not None:
+                parts.put_nowait(part)
+                parts.put_nowait(None)
+                await taking
+        finally:
+            if taking is not None and not taking.done():
+                taking.cancel()
+                await asyncio.wait({taking})
+        await self._take_over(listed, is_taken_in=taking is not None)
+        self.resource_version = page.resource_version
+
+    async def _take_in(self, parts: asyncio.Queue[Mapping[str, T] | None]) -> None:
+        """Take over the parts of the first list as they come, until there comes None."""
+        await self._wait_for_turn()
+        while (part := await parts.get()) is not None:
+            for _ in self._objects.take_in(part, Arrival.INITIAL):
+                await asyncio.sleep(0)
+
+    def _note_list(self) -> None:
         if not self._served:
             self._log.info("the cluster serves this kind now")
         self._served = True
@@ -225,8 +252,6 @@ class Informer(Generic[T]):
         self.stats.relists = self.stats.lists - 1
         self.stats.last_list = self._clock.now()
         self._distrusted = False
-        await self._take_over(listed)
-        self.resource_version = page.resource_version
 
     async def _page(self, token: str) -> ListPage:
         try:
@@ -276,13 +301,18 @@ class Informer(Generic[T]):
         if batch:
             self.resource_version = batch[-1].object.metadata.resource_version
 
-    async def _take_over(self, listed: Mapping[str, T]) -> None:
+    async def _take_over(self, listed: Mapping[str, T], *, is_taken_in: bool = False) -> None:
+        """Take over a list; is_taken_in: of which only what it does not hold is left to do."""
         if not self.synced.is_set():
-            for other in self._first:
-                await other.synced.wait()
-        for _ in self._objects.replace(listed, Arrival.LATER if self.synced.is_set() else Arrival.INITIAL):
+            await self._wait_for_turn()
+        arrival = Arrival.LATER if self.synced.is_set() else Arrival.INITIAL
+        for _ in self._objects.drop_others(listed) if is_taken_in else self._objects.replace(listed, arrival):
             await asyncio.sleep(0)
         self.synced.set()
+
+    async def _wait_for_turn(self) -> None:
+        for other in self._first:
+            await other.synced.wait()
 
     async def _start_over(self, error: Gone) -> None:
         """Forget the version, so that everything is listed again: at once, but not again and again without any event in between."""

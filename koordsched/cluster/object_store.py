@@ -118,7 +118,7 @@ class ObjectStore(Generic[T]):
         self._on_missed = on_missed
         self._missed: dict[str, dict[int, Missed[T]]] = {}  # by key, then by the handler's place
         self._ahead: dict[str, str] = {}  # by key: versions taken over by `correct`, until the watch comes as far
-        self._replacing = False
+        self._replacing = False  # since the first part of a list, until all of it is taken over
 
     @property
     def missed(self) -> Mapping[str, int]:
@@ -153,25 +153,31 @@ class ObjectStore(Generic[T]):
 
         What came or changed is taken over before what went. So a node whose pods were replaced has too many in between, never too few.
         """
+        yield from self.take_in(listed, arrival)
+        yield from self.drop_others(listed)
+
+    def take_in(self, part: Mapping[str, T], arrival: Arrival) -> Iterator[None]:
+        """Take over a part of a list, and yield as `replace` does. `drop_others` is to follow once all parts are taken over."""
         self._replacing = True
-        try:
-            left = OBJECTS_A_TURN
-            transform = self.transform
-            for key, obj in listed.items():
-                self._put(key, obj if transform is None else transform(obj), arrival)
-                left -= 1
-                if not left:
-                    left = OBJECTS_A_TURN
-                    yield
-            for key in [key for key in self.store if key not in listed]:
-                self._delete(key, self.store[key], FinalState.UNKNOWN)
-                left -= 1
-                if not left:
-                    left = OBJECTS_A_TURN
-                    yield
-            self._ahead.clear()
-        finally:
-            self._replacing = False
+        left, transform = OBJECTS_A_TURN, self.transform
+        for key, obj in part.items():
+            self._put(key, obj if transform is None else transform(obj), arrival)
+            left -= 1
+            if not left:
+                left = OBJECTS_A_TURN
+                yield
+
+    def drop_others(self, listed: Mapping[str, T]) -> Iterator[None]:
+        """Delete what the list does not hold, of which all parts are taken over, and yield as `replace` does."""
+        left = OBJECTS_A_TURN
+        for key in [key for key in self.store if key not in listed]:
+            self._delete(key, self.store[key], FinalState.UNKNOWN)
+            left -= 1
+            if not left:
+                left = OBJECTS_A_TURN
+                yield
+        self._ahead.clear()
+        self._replacing = False
 
     def correct(self, key: str, obj: T | None) -> bool:
         """Take over what the cluster says of an object (None: it does not exist) that the watch did not send. Return whether that changed

@@ -15,7 +15,7 @@ from koordsched.api.quantity import QuantityError, milli_value, value
 from koordsched.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, shared_resources
 
 if TYPE_CHECKING:
-    from koordsched.api.core import Quantity, ResourceList
+    from koordsched.api.core import ResourceList
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.resources import PodResources
@@ -179,7 +179,7 @@ def amounts_of(resources: ResourceList) -> dict[str, int]:
 Amounts = tuple[dict[str, int], frozenset[str], str]
 """What a reservation has; the names of what it restricts, its ResourceNames; why either cannot be read, "" if they can."""
 _known: dict[tuple[int, int, str | None], tuple[ResourceList | None, PodResources, Amounts]] = {}
-"""By the ids of what is read, which is held so that these stay theirs: objects of one template have the very same (reservation_decoding)."""
+"""By the ids of what is read, which is held so that these stay theirs: Reservations of one template have the very same objects."""
 
 
 def _amounts_of(written: ResourceList | None, requested: PodResources, options: str | None) -> Amounts:

@@ -117,7 +117,7 @@ class OwnerIndex:
 
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
-        self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, which is held so that it stays theirs
+        self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, held so that it stays theirs
         self._by_need: dict[Need | None, tuple[OwnerSpec, ...]] = {}
         self._others = 0  # how often something other than a label is needed
 

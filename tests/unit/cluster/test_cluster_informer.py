@@ -191,6 +191,48 @@ async def test_a_list_whose_pages_expire_is_begun_anew(clock: VirtualClock) -> N
     assert cluster.calls["list", POD] == 4
 
 
+class SlowPages(MemoryCluster):
+    """A cluster whose lists wait before their second page until they may go on."""
+
+    def __init__(self, clock: VirtualClock, faults: Faults) -> None:
+        super().__init__(clock, random=Random(1), faults=faults)
+        self.go_on = asyncio.Event()
+
+    async def list(self, kind: Kind, **options: Any) -> ListPage:
+        if options.get("continue_token"):
+            await self.go_on.wait()
+        return await super().list(kind, **options)
+
+
+async def test_the_first_pages_of_a_first_list_are_taken_over_while_the_next_one_is_read(clock: VirtualClock) -> None:
+    cluster = SlowPages(clock, Faults())
+    await create(cluster, *(f"p{number:05}" for number in range(PAGE_SIZE + 1)))
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(1)
+        assert (len(story.lines), informer.synced.is_set(), informer.stats.lists) == (PAGE_SIZE, False, 0)
+        cluster.go_on.set()
+        await informer.synced.wait()
+        assert story.lines == [f"add p{number:05} initial" for number in range(PAGE_SIZE + 1)]
+        await assert_true_to(cluster, informer)
+
+
+async def test_what_goes_before_a_first_list_is_begun_anew_is_reported_as_deleted(clock: VirtualClock) -> None:
+    expired = Fault(verb="list", nth=(2,), error=lambda: Gone("The provided continue parameter is too old"))
+    cluster = SlowPages(clock, Faults(rules=[expired]))
+    await create(cluster, *(f"p{number:05}" for number in range(PAGE_SIZE + 1)))
+    informer, story = pod_informer(cluster, clock)
+    async with running(informer.run()):
+        await asyncio.sleep(1)
+        await delete(cluster, "p00000")
+        await bind(cluster, "p00001")
+        cluster.go_on.set()
+        await informer.synced.wait()
+        assert story.lines[PAGE_SIZE:] == ["update p00001", f"add p{PAGE_SIZE:05} initial", "delete p00000 unknown"]
+        assert not informer.correct("default/p00001", informer.store["default/p00001"])
+        await assert_true_to(cluster, informer)
+
+
 async def test_a_selector_makes_finished_pods_disappear(cluster: MemoryCluster, clock: VirtualClock) -> None:
     await create(cluster, "a")
     informer, story = pod_informer(cluster, clock, "status.phase!=Succeeded,status.phase!=Failed")

@@ -21,6 +21,7 @@ cdef class RowView:
     cdef list bits                  # bit columns that only these pods have set there
     cdef list parts                 # what else hides and restores, objects with `Part`'s methods
     cdef readonly bint counts_alone  # whether nothing is hidden but amounts, ports, and what plugins count with versions
+    cdef readonly bint is_hidden
     cdef int64_t stamp              # the table's `touched` of the row when this was made
 
     cdef bint is_current(self) noexcept
@@ -32,3 +33,5 @@ cdef class RowView:
 cdef class TableView:
     """Several rows without some of their pods."""
     cdef readonly list rows         # RowView objects, each of another row
+    cdef dict places                # by number of a row: its place among these
+    cdef list hidden                # those that are, in the order in which they were

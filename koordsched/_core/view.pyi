@@ -1,6 +1,9 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from koordsched._core.table import NodeTable, Request
 
 class Part(Protocol):
@@ -61,6 +64,8 @@ class RowView:
     def counts_alone(self) -> bool:
         """Whether nothing else is hidden than amounts, ports, and what `Part.counts_alone` says so of."""
 
+    @property
+    def is_hidden(self) -> bool: ...
     def add(self, part: Part) -> None:
         """Let one more part be hidden and restored, the last one; one that hides already while the row is hidden."""
 
@@ -78,11 +83,17 @@ class TableView:
     def counts_alone(self) -> bool:
         """Answer whether all rows say so (`RowView.counts_alone`)."""
 
-    def hide(self) -> bool:
-        """Hide the pods of all rows; False, with nothing done, if some row is no longer valid. What a part raises leaves nothing hidden."""
+    def is_current(self) -> bool:
+        """Answer whether all rows are valid. O(rows)."""
+
+    def hide(self, rows: NDArray[np.int32] | None = None) -> None:
+        """Hide the pods of all rows that are not hidden yet, or of those among these numbers. All must be valid.
+
+        If a part raises, what this call has hidden is shown again. O(rows, those that are asked for).
+        """
 
     def restore(self) -> None:
-        """Undo `hide`."""
+        """Undo `hide`, all calls of it."""
 
     def replace(self, i: int, row: RowView) -> None:
         """Put a new view of the same row at a place."""

@@ -1,7 +1,7 @@
 """Rows of the node table as they are without some of their pods: hidden in one call, and restored in one call."""
 
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from koordsched._core.table cimport NodeTable, Request, apply_request
 
@@ -63,9 +63,11 @@ cdef class RowView:
             raise
         self._apply(-1)
         self.node.hidden = self.uids
+        self.is_hidden = True
         return 0
 
     cdef void restore(self):
+        self.is_hidden = False
         self.node.hidden = None
         self._apply(1)
         self._restore_parts(len(self.parts))
@@ -100,6 +102,8 @@ cdef class TableView:
 
     def __init__(self, rows):
         self.rows = [<RowView?> row for row in rows]
+        self.places = {(<RowView> row).row: i for i, row in enumerate(self.rows)}
+        self.hidden = []
 
     def outdated(self):
         cdef Py_ssize_t i
@@ -112,25 +116,33 @@ cdef class TableView:
                 return False
         return True
 
-    def hide(self):
-        cdef Py_ssize_t i, done = 0, count = len(self.rows)
-        for i in range(count):
+    def is_current(self):
+        cdef Py_ssize_t i
+        for i in range(len(self.rows)):
             if not (<RowView> self.rows[i]).is_current():
                 return False
-        try:
-            for i in range(count):
-                (<RowView> self.rows[i]).hide()
-                done += 1
-        except BaseException:
-            for i in range(done - 1, -1, -1):
-                (<RowView> self.rows[i]).restore()
-            raise
         return True
 
+    def hide(self, const int32_t[::1] rows=None):
+        cdef Py_ssize_t i, begun = len(self.hidden)
+        cdef RowView row
+        places = range(len(self.rows))
+        if rows is not None:
+            places = [self.places[rows[i]] for i in range(rows.shape[0]) if rows[i] in self.places]
+        try:
+            for i in places:
+                row = self.rows[i]
+                if not row.is_hidden:
+                    row.hide()
+                    self.hidden.append(row)
+        except BaseException:
+            while len(self.hidden) > begun:
+                (<RowView> self.hidden.pop()).restore()
+            raise
+
     def restore(self):
-        cdef Py_ssize_t i
-        for i in range(len(self.rows) - 1, -1, -1):
-            (<RowView> self.rows[i]).restore()
+        while self.hidden:
+            (<RowView> self.hidden.pop()).restore()
 
     def replace(self, Py_ssize_t i, RowView row not None):
         self.rows[i] = row

@@ -8,13 +8,17 @@ that hiding is one call for the table's columns. A plugin with state of its own 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from koordsched._core.view import RowView, TableView
 from koordsched.api.resources import PodResources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from koordsched._core.table import NodeTable
     from koordsched.api.podinfo import PodInfo
@@ -203,6 +207,7 @@ class OwnerView:
         "_depth",
         "_missing",
         "counts_alone",
+        "is_partial",
         "owner",
         "placeholders",
         "row_numbers",
@@ -223,9 +228,12 @@ class OwnerView:
         self._compiled_version = 0  # the `version` that `_compiled` is of
         self._missing: list[str] = []  # placeholders that were on no row of their own then
         self._depth = 0  # blocks inside the outermost one
+        self.is_partial = False  # whether it is shown by rows
 
     def rows(self) -> list[RowView]:
-        """Return what is hidden while the view is shown."""
+        """Return what is hidden while the view is shown, all of it from then on."""
+        if self.is_partial:
+            self.show_all()
         return self._compiled.rows
 
     def forget_compiled(self) -> None:
@@ -233,34 +241,68 @@ class OwnerView:
         self._compiled = TableView(())
 
     def __enter__(self) -> None:
-        counted, shown = self._counted, self._credits.shown
-        if shown is not None:
-            if shown is not self:
-                raise ValueError(f"the view of {self.owner!r} was asked for within that of {shown.owner!r}")
-            self._depth += 1
-            return
-        if self._compiled_version != self.version or (self._missing and any(counted.row_of(uid) is not None for uid in self._missing)):
-            self._compile()
-        simulating, counted.simulating = counted.simulating, True
-        try:
-            if not self._compiled.hide():
-                self._refresh()
-                hidden = self._compiled.hide()
-                assert hidden, "a row changed while it was compiled"
-        finally:
-            counted.simulating = simulating
-        self._credits.shown = self
+        if self._begin():
+            self.show_all()
 
     def __exit__(self, *_: object) -> None:
         if self._depth:
             self._depth -= 1
             return
         counted, self._credits.shown = self._counted, None
+        self.is_partial = False
         simulating, counted.simulating = counted.simulating, True
         try:
             self._compiled.restore()
         finally:
             counted.simulating = simulating
+
+    @contextmanager
+    def by_rows(self) -> Iterator[None]:
+        """Show the view of those rows alone that `show_rows` names, until all of it is asked for.
+
+        For a block in which nothing is read of other rows: what is evaluated reads no more than the row, as plugins without versions do.
+        """
+        if self._begin():
+            self._credits.shown, self.is_partial = self, True
+        try:
+            yield
+        finally:
+            self.__exit__()
+
+    def show_rows(self, rows: NDArray[np.int32]) -> None:
+        """Let these rows be as the owner sees them, in a view that is shown by rows."""
+        self._hide(rows)
+
+    def show_all(self) -> None:
+        """Let all rows be as the owner sees them."""
+        self.is_partial = False
+        self._hide(None)
+
+    def _begin(self) -> bool:
+        """Bring what is compiled up to date; False in a block inside of another one, which shows all rows then."""
+        counted, shown = self._counted, self._credits.shown
+        if shown is not None:
+            if shown is not self:
+                raise ValueError(f"the view of {self.owner!r} was asked for within that of {shown.owner!r}")
+            self._depth += 1
+            if self.is_partial:
+                self.show_all()
+            return False
+        if self._compiled_version != self.version or (self._missing and any(counted.row_of(uid) is not None for uid in self._missing)):
+            self._compile()
+        if not self._compiled.is_current():
+            self._refresh()
+            assert self._compiled.is_current(), "a row changed while it was compiled"
+        return True
+
+    def _hide(self, rows: NDArray[np.int32] | None) -> None:
+        counted, self._credits.shown = self._counted, None  # what is hidden is there until it is
+        simulating, counted.simulating = counted.simulating, True
+        try:
+            self._compiled.hide(rows)
+        finally:
+            counted.simulating = simulating
+        self._credits.shown = self
 
     # Compiling
 

@@ -93,6 +93,13 @@ class Plugin(ABC):
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
         return attrgetter(*self.signs)(pod) if self.signs else UNSIGNABLE
 
+    def reads_rows_alone(self, pod: PodInfo) -> bool:
+        """Answer of a pod that has a version whether what is said of a row depends on no pod of another row, as long as the version stays.
+
+        Then nothing has to be hidden of other rows while columns of the pod are brought up to date.
+        """
+        return self.versions_of_nodes
+
     def version(self, pod: PodInfo) -> Hashable:
         """Return what the answers depend on besides the row and the signature. Called once a cycle, for every pod: keep it O(1)."""
         return None

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 __all__ = ["Shape", "ShapeKey", "Shapes"]
 
 MOST_SHARED_ROWS = 8  # of an owner's placeholders: with more of them its own columns are less work than asking about these rows each time
+FEW_ROWS = 16  # of an owner's placeholders: to hide all of them is less work than to look which rows are asked about
 NO_NAMES: frozenset[str] = frozenset()
 
 log = get_logger(__name__)
@@ -155,6 +156,35 @@ class Shapes:
         """Return what shows the nodes as the pod's owner of credits sees them. The shape of its pods is to be used in there alone."""
         owner = self.owner(pod)
         return AS_THEY_ARE if owner is None else self._cache.view(owner)
+
+    def search_view(self, pod: PodInfo) -> AbstractContextManager[None]:
+        """Return the same to find a node in, by the shape's columns alone: where few rows have to be asked about, no others are hidden."""
+        owner, key = self.owner(pod), pod.shape
+        view = None if owner is None else self._cache.credits.of(owner)
+        if view is None or self._cache.credits.shown is not None or len(view.row_numbers) < FEW_ROWS:
+            return self.view(pod)
+        shape = self._kept.peek(key) if key.__class__ is ShapeKey else None
+        if shape is None or not shape.prepared or shape.credits != view.version or not self._reads_rows_alone(shape, pod):
+            return self.view(pod)
+        pre_filtered = shape.pre_filtered
+        return self.view(pod) if pre_filtered.refusal is not None or pre_filtered.node_names is not None else view.by_rows()
+
+    def _reads_rows_alone(self, shape: Shape, pod: PodInfo) -> bool:
+        """Answer whether what plugins say of a row depends on no pod of another one, versions included."""
+        return all(plugin.reads_rows_alone(pod) for plugin in shape.versioned) and all(
+            plugin.versions_of_nodes or plugin.score_version(pod) is None for plugin in shape.score_versioned
+        )
+
+    def show_all(self) -> None:
+        """Let all rows be as the owner sees them whose view is shown, because others are read than those of the columns in question."""
+        shown = self._cache.credits.shown
+        if shown is not None and shown.is_partial:
+            shown.show_all()
+
+    def _partial_view(self) -> OwnerView | None:
+        """Return the view that shows those rows alone that it is asked for; None: it shows all, or there is none."""
+        shown = self._cache.credits.shown
+        return shown if shown is not None and shown.is_partial else None
 
     def owner(self, pod: PodInfo) -> Hashable | None:
         """Return the pod's owner of credits as the pod was signed. Of a pod without a key it has to be held while its view is used."""
@@ -351,6 +381,7 @@ class Shapes:
 
     def _prepare(self, shape: Shape, pod: PodInfo) -> None:
         """Run PreFilter of all plugins and forget all verdicts and scores."""
+        self.show_all()
         plan, pre_filters = self._plan, list(self._pre_filters.values())
         if shape.without_amounts:
             shape.owner, shape.credits = None, 0
@@ -392,6 +423,7 @@ class Shapes:
 
     def _follow_versions(self, shape: Shape, pod: PodInfo, versions: list[Hashable]) -> None:
         """Run PreFilter of the plugins that have a new version, or of all plugins if that changes which filters run."""
+        self.show_all()
         if shape.pre_filtered.refusal is not None:
             self._prepare(shape, pod)
             return
@@ -441,10 +473,12 @@ class Shapes:
             f = evaluation.first_filter()
             if f >= 0:
                 filters, evaluated, state, asked = shape.filters, shape.evaluated, shape.state, self._asked
-                timed = self._timings.recording
+                timed, partial = self._timings.recording, self._partial_view()
                 while f >= 0:
                     asked.rows = rows = evaluation.work_rows()
                     evaluated[f].count += len(rows)
+                    if partial is not None:
+                        partial.show_rows(rows)
                     plugin = filters[f]
                     codes = self._timings.timed_filter(plugin, state, pod, asked) if timed else plugin.filter_nodes(state, pod, asked)
                     f = evaluation.store_codes(codes)
@@ -525,6 +559,7 @@ class Shapes:
             raise
 
     def _run_pre_score(self, shape: Shape, pod: PodInfo, names: AbstractSet[str]) -> None:
+        self.show_all()
         started = self._timings.perf()
         feasible = self._cache.select(shape.evaluation.feasible_rows())
         skipped = shape.score_skipped - names
@@ -559,11 +594,13 @@ class Shapes:
         try:
             evaluation = shape.evaluation
             scorers, counters, state, asked = shape.scorers, self._score_counters, shape.state, self._asked
-            timings, timed = self._timings, self._timings.recording
+            timings, timed, partial = self._timings, self._timings.recording, self._partial_view()
             s = evaluation.first_scorer()
             while s >= 0:
                 asked.rows = rows = evaluation.work_rows()
                 counters[s].count += len(rows)
+                if partial is not None:
+                    partial.show_rows(rows)
                 plugin = scorers[s][0]
                 if timed:
                     scores = timings.timed(plugin.name, SCORE.label, plugin.score_nodes)(state, pod, asked)
@@ -616,6 +653,7 @@ class Shapes:
 
     def _normalize(self, shape: Shape, pod: PodInfo) -> None:
         """Let plugins normalise that do it by themselves: over all feasible nodes."""
+        self.show_all()
         rows = shape.evaluation.feasible_rows()
         nodes = self._cache.select(rows)
         for s in shape.custom:

@@ -226,8 +226,18 @@ class Cycle:
             found = self._find_named(attempt)
             if found is not None:
                 return found
-        with profile.shapes.view(pod):
+        shapes = profile.shapes
+        with shapes.search_view(pod) if self._needs_columns_alone(attempt) else shapes.view(pod):
             return self.find_node(attempt)
+
+    def _needs_columns_alone(self, attempt: Attempt) -> bool:
+        """Answer whether `find_node` asks about nothing but the rows that have changed, as long as the pod finds a node."""
+        profile, switches = attempt.profile, self._switches
+        if attempt.planned or profile.names_nodes or profile.percentage_of_nodes_to_score or self._extenders is not None:
+            return False
+        if switches.filters or switches.top_scores > 0:
+            return False
+        return not (self._nominator.nominations or attempt.pod.pod.status.nominated_node_name)
 
     def _find_named(self, attempt: Attempt) -> str | Diagnosis | None:
         """Return the node of the placeholder that the pod names, or why the pod is not admitted; None: `find_node` has to find out."""
@@ -291,6 +301,7 @@ class Cycle:
         if shape.shared and not feasible_count:
             return self._find_by_own_columns(attempt)
         if answer is None and nominated is None and feasible_count <= refused_count:
+            shapes.show_all()
             return shapes.diagnoses.of_shape(shape, pod, refused)
         evaluation = shape.evaluation
         left_out = refused.rows if refused_count else None

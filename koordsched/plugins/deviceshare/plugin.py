@@ -142,6 +142,9 @@ class DeviceShare(
     def version(self, pod: PodInfo) -> Hashable:
         return self._compiler.templates_version
 
+    def reads_rows_alone(self, pod: PodInfo) -> bool:
+        return True
+
     # Filter
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:

@@ -110,6 +110,9 @@ class NodeNUMAResource(
             return demanding
         return (demanding, *(other.version(pod) for other in self.versioned_others if other.wants(pod)))
 
+    def reads_rows_alone(self, pod: PodInfo) -> bool:
+        return all(other.reads_rows_alone(pod) for other in self.versioned_others if other.wants(pod))
+
     def has_score_version(self, pod: PodInfo) -> bool:
         return False
 

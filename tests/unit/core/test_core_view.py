@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from support.counted import live_table
 
@@ -54,7 +55,7 @@ def test_what_is_hidden_is_restored_and_nothing_is_logged() -> None:
     table, bit = table_of_two()
     node, before = Shown(), facts(table)
     view = TableView([RowView(table, 1, node, frozenset({"a"}), [POD], [bit], [])])
-    assert view.hide()
+    view.hide()
     assert (table.requested_of(1, 0), table.requested_of(1, 1), table.requested_of(1, 2)) == (1, 2000, 0)
     assert (table.nonzero_of(1), table.requested_of(0, 1)) == ((2000, 200), 2500)
     assert (table.has_bit(bit, 1), table.has_bit(bit, 0), table.count_bits(bit)) == (False, True, 2)
@@ -66,7 +67,7 @@ def test_what_is_hidden_is_restored_and_nothing_is_logged() -> None:
 
 
 @pytest.mark.parametrize("how", ["logged", "touched", "added"])
-def test_a_row_that_changed_since_is_not_hidden_and_nothing_of_the_others_is(how: str) -> None:
+def test_a_row_that_changed_since_is_told_and_can_be_replaced(how: str) -> None:
     table, _ = table_of_two()
     nodes = [Shown(), Shown()]
     rows = [RowView(table, row, nodes[row], frozenset({"a"}), [POD], [], []) for row in range(2)]
@@ -79,14 +80,31 @@ def test_a_row_that_changed_since_is_not_hidden_and_nothing_of_the_others_is(how
         case "added":
             table.add(1, POD)
     before = facts(table)
-    assert not view.hide()
-    assert (facts(table), nodes[0].hidden, view.outdated()) == (before, None, [1])
+    assert (view.is_current(), view.outdated()) == (False, [1])
     view.replace(1, RowView(table, 1, nodes[1], frozenset({"b"}), [POD, LARGE], [], []))
-    assert view.hide()
+    assert view.is_current()
+    view.hide()
     assert [row.uids for row in view.rows] == [{"a"}, {"b"}]
     assert [table.requested_of(row, 1) for row in range(2)] == [2000, before["requested"][1][1] - 2500]
     view.restore()
     assert facts(table) == before
+
+
+def test_rows_are_hidden_as_they_are_asked_for_each_once() -> None:
+    table, _ = table_of_two()
+    nodes, before = [Shown(), Shown()], facts(table)
+    view = TableView([RowView(table, row, nodes[row], frozenset({"a"}), [POD], [], []) for row in range(2)])
+    for asked in ([1, 5], [1], []):
+        view.hide(np.array(asked, np.int32))
+        assert [node.hidden for node in nodes] == [None, frozenset({"a"})]
+        assert table.requested_of(0, 1) == before["requested"][1][0]
+    hidden = facts(table)
+    view.hide()
+    assert [node.hidden for node in nodes] == [frozenset({"a"}), frozenset({"a"})]
+    assert facts(table)["requested"][1][1] == hidden["requested"][1][1], "a row is not hidden twice"
+    view.restore()
+    assert facts(table) == before
+    assert [node.hidden for node in nodes] == [None, None]
 
 
 def test_what_is_quiet_does_not_make_a_view_outdated() -> None:
@@ -103,7 +121,7 @@ def test_parts_are_hidden_in_order_and_restored_in_reverse_and_a_failure_leaves_
     parts = [Shown(log, name) for name in "ab"]
     nodes = [Shown(), Shown()]
     view = TableView([RowView(table, 0, nodes[0], frozenset({"x"}), [POD], [], parts)])
-    assert view.hide()
+    view.hide()
     view.restore()
     assert log == ["hide a", "hide b", "restore b", "restore a"]
     log.clear()
@@ -137,5 +155,5 @@ def test_a_table_that_grows_keeps_what_is_known_of_rows() -> None:
     for _ in range(table.capacity):
         table.acquire_row()
     assert view.outdated() == []
-    assert view.hide()
+    view.hide()
     view.restore()

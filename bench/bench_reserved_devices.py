@@ -6,8 +6,9 @@ owners the nodes that have changed. bench_nomination is Reserve alone: the reser
 
 Last measured (CPU time on two cores beside much other work, November 2026), with one reservation a node and with four: an owner equal to
 those before it, until it has a node, 0.18 and 0.19 ms (the least of 150; 0.87 and 2.96 in turn with that, when the view hid all
-reservations with their devices each time, and not those of the rows that have changed alone); one of a new kind 1.9 and 4.2 ms (38 and 62 when each node was asked about by itself), and for the first of all, which compiles what each reservation has left, 2.4
-us more a reservation. Reserve alone 0.15 and 0.23 ms.
+reservations with their devices each time, and not those of the rows that have changed alone); one of a new kind 1.9 and 4.2 ms (38 and 62
+when each node was asked about by itself), and for the first of all, which compiles what each reservation has left, 2.4 us more a
+reservation. Reserve alone 0.15 and 0.23 ms.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def test_what_is_hidden_is_restored_and_nothing_is_logged() -> None:
 
 
 @pytest.mark.parametrize("how", ["logged", "touched", "added"])
-def test_a_row_that_changed_since_is_told_and_can_be_replaced(how: str) -> None:
+def test_a_row_that_changed_since_is_seen_and_can_be_replaced(how: str) -> None:
     table, _ = table_of_two()
     nodes = [Shown(), Shown()]
     rows = [RowView(table, row, nodes[row], frozenset({"a"}), [POD], [], []) for row in range(2)]

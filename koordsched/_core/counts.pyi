@@ -29,6 +29,9 @@ class RowCounts:
     def add_all(self, amounts: dict[int, int], times: int = 1) -> None:
         """Add times x the amount of each row."""
 
+    def add_rows(self, amounts: NDArray[np.int32]) -> None:
+        """Add one amount to each row, from the first row on. IndexError for more amounts than the table has rows."""
+
     def of(self, row: int) -> int: ...
     def array(self) -> NDArray[np.int32]:
         """Return a copy, one entry a row of the table's capacity."""

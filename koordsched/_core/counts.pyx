@@ -42,6 +42,16 @@ cdef class RowCounts:
             self.total += times * amount
         self.move(NO_VERSION)
 
+    def add_rows(self, const int32_t[::1] amounts not None):
+        cdef Py_ssize_t row
+        if amounts.shape[0] > self.table.capacity:
+            raise IndexError(f"{amounts.shape[0]} amounts for {self.table.capacity} rows")
+        self.ensure()
+        for row in range(amounts.shape[0]):
+            self.count[row] += amounts[row]
+            self.total += amounts[row]
+        self.move(NO_VERSION)
+
     def of(self, Py_ssize_t row):
         self.reach(row)
         return self.count[row]

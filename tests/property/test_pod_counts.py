@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
-from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,7 +12,6 @@ from support.builders import PodBuilder, node, pod, requirement
 from koordsched._core.counts import RowCounts
 from koordsched.api.selectors import EVERYTHING, NOTHING, map_matcher
 from koordsched.api.selectors.labels import matcher_of
-from koordsched.cache import pod_counts as pod_counts_module
 from koordsched.cache.cache import Cache
 from koordsched.cache.pod_counts import PodQuery, pod_counts
 
@@ -47,7 +44,7 @@ def pods(draw: st.DrawFn, uid: str) -> PodBuilder:
 
 
 class CountsEqualRecounting(RuleBasedStateMachine):
-    """Pods come, go and change while queries come and go, at once and in steps."""
+    """Pods come, go and change while queries come and go."""
 
     @initialize()
     def begin(self) -> None:
@@ -56,24 +53,7 @@ class CountsEqualRecounting(RuleBasedStateMachine):
             self.cache.set_node(node(name).build())
         self.pods: dict[str, tuple[PodBuilder, str]] = {}
         self.held: dict[PodQuery, RowCounts] = {}
-        self.prepared: dict[PodQuery, Generator[None, None, RowCounts]] = {}
         self.serial = 0
-
-    @rule(query=st.sampled_from(QUERIES))
-    def prepare(self, query: PodQuery) -> None:
-        """Begin to prepare a query in steps of one node or class."""
-        self.prepared.setdefault(query, pod_counts(self.cache).prepare(query))
-
-    @rule(steps=st.integers(1, 4))
-    def go_on(self, steps: int) -> None:
-        for query, going in list(self.prepared.items())[:1]:
-            try:
-                for _ in range(steps):
-                    with patch.multiple(pod_counts_module, PODS_A_STEP=1, CLASSES_A_STEP=1):
-                        next(going)
-            except StopIteration as done:
-                self.held[query] = done.value
-                del self.prepared[query], going
 
     @rule(data=st.data(), query=st.sampled_from(QUERIES), asked_before=st.booleans())
     def look_as_an_owner(self, data: st.DataObject, query: PodQuery, *, asked_before: bool) -> None:
@@ -136,8 +116,8 @@ class CountsEqualRecounting(RuleBasedStateMachine):
     def equal_recounting(self) -> None:
         if hasattr(self, "cache"):
             self._compare(self.pods)
-            if not self.prepared:
-                assert len(pod_counts(self.cache)) == len(self.held)
+            assert len(pod_counts(self.cache)) == len(self.held)
+            assert not list(pod_counts(self.cache).differences(NODES[0]))
 
     def _compare(self, running: dict[str, tuple[PodBuilder, str]]) -> None:
         for query, counts in self.held.items():

@@ -69,7 +69,7 @@ class InterPodAffinity(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Score
         return None if affinity is None else affinity.score_version()
 
     def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
-        return (yield from self._pod_counts.prepare_all(self._compiler.queries(pod)))
+        return (yield from self._pod_counts.count_each(self._compiler.queries(pod)))
 
     # Filter
 

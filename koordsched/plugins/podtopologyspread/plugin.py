@@ -77,7 +77,7 @@ class PodTopologySpread(PreFilterPlugin, FilterNodesPlugin, PreScorePlugin, Scor
         written = pod.pod.spec.topology_spread_constraints
         constraints = own_constraints(pod.pod) if written else self._defaults.constraints(pod.pod)
         queries = [] if constraints is None else [each.query for each in (*constraints.hard, *constraints.soft) if each.query is not None]
-        return (yield from self._pod_counts.prepare_all(queries))
+        return (yield from self._pod_counts.count_each(queries))
 
     def _counts(self, pod: PodInfo) -> SpreadCounts | None:
         """Return what the pod's constraints, or the defaults, count; None for a pod without."""

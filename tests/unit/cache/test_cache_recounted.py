@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,10 +20,13 @@ ALL = PodQuery(None, map_matcher({}))
 WEB = PodQuery(frozenset({"default"}), map_matcher({"app": "web"}))
 STAYING = PodQuery(frozenset({"default", "other"}), map_matcher({"app": "web", "tier": "a"}), terminating=False)
 QUERIES = (ALL, WEB, STAYING)
-WEB_KEY = ("default", (("app", "web"),), False)
-TIER_KEY = ("default", (("app", "web"), ("tier", "a")), False)
-GOING_KEY = ("default", (("app", "web"), ("tier", "a")), True)
-OTHER_KEY = ("other", (("app", "db"),), False)
+CLASSES = {
+    "web": ("default", {"app": "web"}, False),
+    "tier": ("default", {"app": "web", "tier": "a"}, False),
+    "going": ("default", {"app": "web", "tier": "a"}, True),
+    "other": ("other", {"app": "db"}, False),
+}
+GONE = ("default", {"app": "gone"}, False)
 
 
 def counted() -> tuple[Cache, list[RowCounts]]:
@@ -43,23 +45,23 @@ def counted() -> tuple[Cache, list[RowCounts]]:
     return cache, counts
 
 
-def classes(cache: Cache) -> dict[Any, tuple[dict[int, int], list[int]]]:
-    """Return each class with its rows and the numbers of the queries that it matches."""
+def classes(cache: Cache) -> dict[str, tuple[list[int], list[int]]]:
+    """Return how many pods of each class each row has, and the numbers of the queries that the class is known to match."""
     number = {id(pod_counts(cache).count(query)): index for index, query in enumerate(QUERIES)}
-    found = pod_counts(cache)._classes.items()
-    return {key: (known.rows, sorted(number[id(reference())] for reference in known.matching)) for key, known in found}
+    kept, found = pod_counts(cache)._classes, {}
+    for name, facts in CLASSES.items():
+        known = kept.find(*facts)
+        assert known is not None
+        found[name] = ([kept.of_class(row, known) for row in (0, 1)], sorted(number[id(each())] for each in known.matching))
+    assert len(kept) == len(found)
+    return found
 
 
 def values(counts: Iterable[RowCounts]) -> list[list[int]]:
     return [[each.of(0), each.of(1), each.total] for each in counts]
 
 
-RIGHT = {
-    WEB_KEY: ({0: 2, 1: 1}, [0, 1]),
-    TIER_KEY: ({0: 1}, [0, 1, 2]),
-    GOING_KEY: ({0: 1}, [0, 1]),
-    OTHER_KEY: ({0: 1, 1: 1}, [0]),
-}
+RIGHT = {"web": ([2, 1], [0, 1]), "tier": ([1, 0], [0, 1, 2]), "going": ([1, 0], [0, 1]), "other": ([1, 1], [0])}
 COUNTS = [[5, 2, 7], [4, 1, 5], [1, 0, 1]]
 
 
@@ -71,15 +73,16 @@ def test_classes_and_queries_are_counted() -> None:
 
 
 def _lose_class(cache: Cache) -> None:
-    del pod_counts(cache)._classes[TIER_KEY]
+    pod_counts(cache)._classes.remove(0, *CLASSES["tier"])
 
 
-def _lose_row(cache: Cache) -> None:
-    del pod_counts(cache)._classes[WEB_KEY].rows[0]
+def _lose_pod(cache: Cache) -> None:
+    pod_counts(cache)._classes.remove(0, *CLASSES["web"])
 
 
 def _miscount_class(cache: Cache) -> None:
-    pod_counts(cache)._classes[WEB_KEY].rows[0] = 9
+    for _ in range(7):
+        pod_counts(cache)._classes.add(0, *CLASSES["web"])
 
 
 def _miscount_query(cache: Cache) -> None:
@@ -87,15 +90,14 @@ def _miscount_query(cache: Cache) -> None:
 
 
 def _invent_class(cache: Cache) -> None:
-    invented = pod_counts(cache)._class(("default", (("app", "gone"),), False))
-    invented.rows[0] = 2
+    pod_counts(cache)._classes.add(0, *GONE)
 
 
 @pytest.mark.parametrize(
     ("damage", "reported"),
     [
         (_lose_class, [("pods of namespace default with labels {'app': 'web', 'tier': 'a'}", 0, 1)]),
-        (_lose_row, [("pods of namespace default with labels {'app': 'web'}", 0, 2)]),
+        (_lose_pod, [("pods of namespace default with labels {'app': 'web'}", 1, 2)]),
         (_miscount_class, [("pods of namespace default with labels {'app': 'web'}", 9, 2)]),
         (_miscount_query, [(f"pods that match {WEB.selector}", 7, 4)]),
         (_invent_class, []),  # of what the cache does not have nothing is asked
@@ -106,12 +108,13 @@ def test_what_is_wrong_is_reported_and_counted_anew(damage: Callable[[Cache], No
     damage(cache)
     assert [tuple(each) for each in pod_counts(cache).differences("n1")] == reported
     pod_counts(cache).rebuild("n1")
-    assert (classes(cache), values(counts)) == (RIGHT, COUNTS)
+    assert {name: rows for name, (rows, _) in classes(cache).items()} == {name: rows for name, (rows, _) in RIGHT.items()}
+    assert values(counts) == COUNTS
     pod_counts(cache).rebuild("unknown")
     assert list(pod_counts(cache).differences("n1")) == []
     for number in range(7):
         cache.remove_pod(f"u{number}")
-    assert (pod_counts(cache)._classes, values(counts)) == ({}, [[0, 0, 0]] * 3)
+    assert (len(pod_counts(cache)._classes), values(counts)) == (0, [[0, 0, 0]] * 3)
 
 
 def test_a_query_that_is_over_is_counted_nowhere() -> None:
@@ -125,7 +128,9 @@ def test_a_query_that_is_over_is_counted_nowhere() -> None:
     del counts[1]
     gc.collect()
     cache.set_pod(pod("again").uid("u9").label("app", "web").info(), "n2")
-    assert [len(known.matching) for key, known in pod_counts(cache)._classes.items() if key == WEB_KEY] == [1]
+    web = pod_counts(cache)._classes.find(*CLASSES["web"])
+    assert web is not None
+    assert len(web.matching) == 1
     assert values(counts) == [[5, 3, 8], [1, 0, 1]]
     again = pod_counts(cache).count(WEB)
     assert [again.of(0), again.of(1)] == [4, 2]

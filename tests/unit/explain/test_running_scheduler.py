@@ -13,9 +13,9 @@ import pytest
 from support.asked import asked, changes_of, dry_run
 from support.explained import explained, node, pod, workload_of
 
+from koordsched._core.counts import RowCounts
 from koordsched.api.kinds import NODE, PRIORITY_CLASS, Kind
-from koordsched.cache import pod_counts
-from koordsched.cache.pod_counts import BegunQuery, PodCounts
+from koordsched.cache.pod_counts import PodCounts, PodQuery
 from koordsched.cluster.memory import MemoryCluster
 from koordsched.cluster.port import Forbidden, ListPage, Ref
 from koordsched.config.flag_table import Flags
@@ -329,35 +329,29 @@ def test_a_change_that_does_not_suffice_any_more_at_the_end_is_left_out(after: i
     assert "tolerate the taint gpu=true:NoSchedule" not in found
 
 
-class PodsBySlice(Slices):
-    """Work that ends its slice at each pause; `looked_at` has how many pods and classes of pods were looked at in each."""
+class QueriesBySlice(Slices):
+    """Work that ends its slice at each pause; `begun` has how many queries began in each."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
-        self.looked_at = [0]
+        self.begun = [0]
 
     async def pause(self, ahead: float = 0.0) -> None:
-        self.looked_at.append(0)
+        self.begun.append(0)
         await asyncio.sleep(0)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        take_in, ask_classes = PodCounts._take_in, PodCounts._ask_classes
+        begin = PodCounts._begin
 
-        def taking_in(counts: PodCounts, row: int) -> int:
-            self.looked_at[-1] += (taken := take_in(counts, row))
-            return taken
+        def beginning(counts: PodCounts, query: PodQuery) -> RowCounts:
+            self.begun[-1] += 1
+            return begin(counts, query)
 
-        def asking(counts: PodCounts, begun: BegunQuery, most: int) -> None:
-            before = begun.next
-            ask_classes(counts, begun, most)
-            self.looked_at[-1] += begun.next - before
-
-        with patch.multiple(PodCounts, _take_in=taking_in, _ask_classes=asking):
+        with patch.object(PodCounts, "_begin", beginning):
             yield
 
 
-APPS = 250
 SELECTED = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
 NEAR = {"labelSelector": SELECTED, "topologyKey": "kubernetes.io/hostname"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -375,25 +369,21 @@ OTHER = {"labelSelector": {"matchLabels": {"app": "a1"}}, "topologyKey": "kubern
     ],
     ids=["spread", "affinity", "anti-affinity", "two terms"],
 )
-def test_counting_the_pods_of_a_new_constraint_is_done_in_slices(constraints: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pods there are: of those that the counts of all take, no slice has more than a step or two."""
-    monkeypatch.setattr(pod_counts, "PODS_A_STEP", 20)
-    monkeypatch.setattr(pod_counts, "CLASSES_A_STEP", 20)
+def test_the_pods_of_each_new_constraint_are_counted_in_a_slice_of_its_own(constraints: Json) -> None:
     objects = [node(f"n{i}", "64", "64Gi", more={"pods": "110"}) for i in range(10)]
-    objects += [pod(f"p{i}", {"cpu": "100m"}, labels={"app": f"a{i}"}, nodeName=f"n{i % 10}") for i in range(APPS)]
+    objects += [pod(f"p{i}", {"cpu": "100m"}, labels={"app": f"a{i}"}, nodeName=f"n{i}") for i in range(10)]
     new = pod("new", {"cpu": "65"}, labels={"app": "new"}, **constraints)
     new["spec"] |= {"schedulerName": "koord-scheduler", "priority": 0}
 
-    async def script(embedded: EmbeddedCluster) -> PodsBySlice:
-        work = PodsBySlice()
+    async def script(embedded: EmbeddedCluster) -> QueriesBySlice:
+        work = QueriesBySlice()
         with work, work.counting():
             found = await embedded.scheduler.answers.of_dry_run(new, AnswerOptions(), work)
         assert found.changes
         return work
 
     work = with_scheduler(objects, script)
-    assert sum(work.looked_at) >= 2 * APPS  # each pod is taken in once, and its class asked
-    assert max(work.looked_at) <= 20 + APPS // 10
+    assert max(work.begun) == 1
 
 
 def test_when_time_runs_out_it_is_said() -> None:

@@ -4,10 +4,7 @@ Limits (issue 23): 50 ms in all, beside the scheduling loop, which is held at mo
 first of its kind for the scheduler, so that counts of pods and columns of nodes have to be made for it; the pod fits nowhere, so that
 changes are looked for, too. Times are CPU time of the thread.
 
-Last measured (beside other work, November 2026), the longest slice the first time: node affinity 4 to 5 ms; spreading and affinity between
-pods 5 to 6 (59 before counts were prepared in steps; 350 to 400 where all pods differ in their labels), of 64 and 200 ms in all, which are
-the classes of 50,000 pods. The longest single trial is that of nodes without their pods, 3 to 5 ms (6 to 9 before the emptiest of 5,000
-nodes were found without sorting all of them, and 8 instead of 16 were tried).
+XXX
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # The pods of each row by class, for counting those that a selector matches.
 #
-# All that a selector can read of a pod is a set of facts: its namespace, each of its labels, and that it is terminating. Facts have numbers,
-# and pods with the same facts are of one class. A selector is then asked once per class, with one bit per requirement and fact, and the pods
-# are counted by the classes' verdicts: no string is looked at, and no object of a pod.
+# All that a selector can read of a pod is a set of facts: its namespace, each of its labels, and that it is terminating. Facts have
+# numbers, and pods with the same facts are of one class. A selector is then asked once per class, with one bit per requirement and fact,
+# and the pods are counted by the classes' verdicts: no string is looked at, and no object of a pod.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 

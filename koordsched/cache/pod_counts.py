@@ -93,7 +93,8 @@ class PodCounts(PodFollower):
     def count(self, query: PodQuery) -> RowCounts:
         """Return the query's counts, which stay true for as long as the caller holds them.
 
-        A new query costs about a millisecond with 50,000 pods of which no two have equal labels (bench_pod_counts), and less with fewer classes.
+        A new query costs about a millisecond with 50,000 pods of which no two have equal labels, and less with fewer classes
+        (bench_pod_counts).
         """
         found = self._counts.get(query)
         return self._begin(query) if found is None else found

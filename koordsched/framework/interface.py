@@ -117,7 +117,7 @@ class Plugin(ABC):
         return self.has_version(pod)
 
     def prepare(self, pod: PodInfo) -> Generator[None, None, object]:
-        """Do in steps of a millisecond at most what the first pod of its kind costs at once; return what has to be held for that to last.
+        """Do in steps of about a millisecond what the first pod of its kind costs at once; return what has to be held for that to last.
 
         For questions beside the scheduling loop (`scheduler.suggestions`): other things happen between two steps, cycles included. The
         answers are the same without it.

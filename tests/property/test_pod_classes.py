@@ -19,9 +19,9 @@ KEYS, VALUES = ["app", "tier", "index"], ["a", "b", "c"]
 Facts = tuple[str, dict[str, str], bool]
 facts = st.tuples(st.sampled_from(["default", "other"]), st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)), st.booleans())
 some_values = st.lists(st.sampled_from(VALUES), min_size=1, max_size=3)
-requirements = st.one_of(
+requirements: st.SearchStrategy[tuple[str, str, list[str]]] = st.one_of(
     st.tuples(st.sampled_from([*KEYS, "unknown"]), st.sampled_from(["In", "NotIn"]), some_values),
-    st.tuples(st.sampled_from([*KEYS, "unknown"]), st.sampled_from(["Exists", "DoesNotExist"]), st.just([])),
+    st.tuples(st.sampled_from([*KEYS, "unknown"]), st.sampled_from(["Exists", "DoesNotExist"]), st.just(list[str]())),
 )
 selectors = st.lists(requirements, max_size=4).map(lambda each: matcher_of([requirement(key, how, *of) for key, how, of in each]))
 namespaces = st.none() | st.frozensets(st.sampled_from(["default", "other", "third"]))

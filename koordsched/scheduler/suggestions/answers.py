@@ -80,7 +80,7 @@ class SlicedTrials:
 
     @property
     def is_exhausted(self) -> bool:
-        return self._work.worked - self._preparation.seconds > self._most_seconds
+        return self._work.worked > self._most_seconds
 
     async def run(self, changes: Sequence[Sized] = ()) -> TrialOutcome:
         await self._work.pause(TRIAL_SECONDS)

@@ -1,7 +1,7 @@
 """Preparation: what the first pod of its kind would cost at once is done in steps, before it is asked what becomes of such a pod.
 
-Counting the pods that a new constraint selects goes over all pods of the cluster, for instance: tens of milliseconds for which a scheduling
-cycle beside an explanation would have to wait.
+Counting the pods that a new constraint selects goes over all classes of pods of the cluster, for instance: a millisecond for each of the
+constraints, for which a scheduling cycle beside an explanation would have to wait.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ if TYPE_CHECKING:
     from koordsched.slices import Slices
 
 STEP_SECONDS = 0.001
-"""What a step of a plugin takes at most."""
+"""What a step of a plugin takes."""
 
 
 class Preparation:
-    """Lets plugins prepare for the pods of one explanation, and holds what they have prepared. seconds: of work that this was."""
+    """Lets plugins prepare for the pods of one explanation, and holds what they have prepared."""
 
     def __init__(self, plugins: Iterable[Plugin], work: Slices) -> None:
-        self.seconds = 0.0
         self._plugins = plugins
         self._work = work
         self._held: list[object] = []
 
     async def run(self, pod: PodInfo) -> None:
         """Prepare for a pod, with pauses."""
-        began = self._work.worked
         for plugin in self._plugins:
             steps = plugin.prepare(pod)
             while True:
@@ -40,7 +38,6 @@ class Preparation:
                     self._held.append(done.value)
                     break
                 await self._work.pause(STEP_SECONDS)
-        self.seconds += self._work.worked - began
 
 
 def looks_at_pods(spec: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from support.builders import node, pod
+from support.builders import pod
 from support.counted import cache_of
 
 from koordsched.api.selectors import EVERYTHING, NOTHING, map_matcher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace

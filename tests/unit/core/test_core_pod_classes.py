@@ -39,7 +39,7 @@ def test_a_row_that_cannot_be_changes_nothing() -> None:
     classes = PodClasses()
     with pytest.raises(IndexError, match="row -1"):
         classes.add(-1, "default", {"app": "web"}, False)
-    with pytest.raises(LookupError, match="row 9 has no pod of namespace default with labels {'app': 'web'}"):
+    with pytest.raises(LookupError, match=r"row 9 has no pod of namespace default with labels \{'app': 'web'\}"):
         classes.remove(9, "default", {"app": "web"}, False)
     assert (len(classes), classes.on_row(-1), classes.on_row(9)) == (0, [], [])
 

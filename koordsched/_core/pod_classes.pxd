@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef class PodClass:
     cdef bytes facts             # their numbers as int32, ascending
-    cdef int32_t number          # index of PodClasses.classes, until the last pod is gone
+    cdef int32_t number          # index of PodClasses.classes, until the class ends
     cdef readonly int64_t pods   # how many there are, on all rows
     cdef public int64_t seen     # the caller's: which of its queries `matching` covers; 0 at first
     cdef public tuple matching   # the caller's: the queries that the class matches
@@ -26,6 +26,8 @@ cdef class PodClasses:
     cdef dict by_facts           # PodClass.facts -> PodClass
     cdef list classes            # [number] PodClass; None: the number is free
     cdef list free_classes
+    cdef list emptied            # (PodClass, namespace, labels, terminating) that lost its last pod, the latest last; it may have some again
+    cdef Py_ssize_t living       # classes with pods
     cdef RowPods* rows
     cdef Py_ssize_t capacity     # rows there is memory for
     cdef int32_t* scratch        # facts of the pod that is looked at
@@ -35,6 +37,7 @@ cdef class PodClasses:
     cdef int32_t fact(self, key, value, bint create) except -2
     cdef int32_t new_fact(self) except -1
     cdef PodClass new_class(self, bytes facts)
+    cdef int end_emptied(self) except -1
     cdef int end_class(self, PodClass ended, namespace, dict labels, bint terminating) except -1
     cdef int end_use(self, key, value) except -1
     cdef int reserve(self, Py_ssize_t row) except -1

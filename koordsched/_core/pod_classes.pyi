@@ -15,7 +15,7 @@ class PodClass:
     """Pods with equal namespace and labels, all of them terminating or none."""
 
     pods: int
-    """How many there are on all rows; once there is none, the class has ended, and equal pods that come are of a new one."""
+    """How many there are on all rows. A class without any ends when hundreds of others have lost their pods, too."""
     seen: int
     matching: tuple[Any, ...]
     """For the caller, 0 and () at first: which of its queries were asked about the class, and those that match."""
@@ -24,10 +24,10 @@ class PodClasses:
     """The pods of each row, by class. Rows may be any numbers from 0 on: memory goes with the largest, and with pods and classes."""
 
     def __len__(self) -> int:
-        """Return how many classes there are."""
+        """Return how many classes have pods."""
 
     def largest_numbers(self) -> tuple[int, int]:
-        """Return how many facts, and how many classes, there ever were at once: memory goes with these."""
+        """Return how many facts, and how many classes, were ever kept at once: memory goes with these."""
 
     def add(self, row: int, namespace: str, labels: dict[str, str], terminating: bool) -> PodClass:
         """Add a pod to a row. O(its labels)."""
@@ -36,7 +36,7 @@ class PodClasses:
         """Remove one such pod; LookupError when the row has none. O(its labels, and pods of the row)."""
 
     def find(self, namespace: str, labels: dict[str, str], terminating: bool) -> PodClass | None:
-        """Return the class of such pods, if there are any."""
+        """Return the class of such pods; None when there are none, nor were a moment ago."""
 
     def of_class(self, row: int, known: PodClass) -> int:
         """Return how many pods of the class are on the row."""

@@ -14,6 +14,7 @@ cnp.import_array()
 
 cdef enum:
     MASK_BITS = 64  # requirements that are asked at once
+    MOST_EMPTIED = 256  # classes without pods that are kept: simulations take pods away and put them back
     NO_FACT = -1
 
 # No label key is a tuple.
@@ -33,7 +34,7 @@ cdef class PodClasses:
 
     def __init__(self):
         self.numbers, self.by_facts = {}, {}
-        self.free_facts, self.classes, self.free_classes = [], [], []
+        self.free_facts, self.classes, self.free_classes, self.emptied = [], [], [], []
         self.uses = np.zeros(64, np.int32)
 
     def __dealloc__(self):
@@ -44,7 +45,7 @@ cdef class PodClasses:
         PyMem_Free(self.scratch)
 
     def __len__(self):
-        return len(self.by_facts)
+        return self.living
 
     # Pods come and go
 
@@ -65,6 +66,7 @@ cdef class PodClasses:
             pods.room = room
         pods.classes[pods.count] = known.number
         pods.count += 1
+        self.living += known.pods == 0
         known.pods += 1
         return known
 
@@ -83,7 +85,10 @@ cdef class PodClasses:
         pods.classes[i] = pods.classes[pods.count]
         known.pods -= 1
         if not known.pods:
-            self.end_class(known, namespace, labels, terminating)
+            self.living -= 1
+            self.emptied.append((known, namespace, labels, terminating))
+            if len(self.emptied) > MOST_EMPTIED:
+                self.end_emptied()
         return known
 
     # Reading
@@ -213,6 +218,15 @@ cdef class PodClasses:
         for i in range(_length(facts)):
             self.uses[fact[i]] += 1
         return made
+
+    cdef int end_emptied(self) except -1:
+        # End the older half of the classes that lost their last pod, but for those that have pods again.
+        cdef PodClass known
+        older, self.emptied = self.emptied[:MOST_EMPTIED // 2], self.emptied[MOST_EMPTIED // 2:]
+        for known, namespace, labels, terminating in older:
+            if not known.pods and self.classes[known.number] is known:
+                self.end_class(known, namespace, labels, terminating)
+        return 0
 
     cdef int end_class(self, PodClass ended, namespace, dict labels, bint terminating) except -1:
         del self.by_facts[ended.facts]

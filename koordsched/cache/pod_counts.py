@@ -135,7 +135,8 @@ class PodCounts(PodFollower):
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         before, after = old.pod.metadata, new.pod.metadata
-        if before.labels != after.labels or (before.deletion_timestamp is None) != (after.deletion_timestamp is None):
+        is_same = before.namespace == after.namespace and before.labels == after.labels
+        if not is_same or (before.deletion_timestamp is None) != (after.deletion_timestamp is None):
             self.pod_removed(old, row)
             self.pod_added(new, row)
 

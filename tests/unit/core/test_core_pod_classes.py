@@ -6,33 +6,49 @@ import pytest
 
 from koordsched._core.pod_classes import PodClasses
 
+MANY = 300  # more than are kept without pods
 
-def test_a_class_ends_with_its_last_pod_and_its_facts_with_the_last_class_that_has_them() -> None:
+
+def pass_by(classes: PodClasses, pods: int, turn: int = 0) -> None:
+    """Add and remove so many pods, each with a name of its own."""
+    for index in range(pods):
+        classes.add(index % 3, "default", {"pod-name": f"{turn}-{index}"}, False)
+    for index in reversed(range(pods)):
+        classes.remove(index % 3, "default", {"pod-name": f"{turn}-{index}"}, False)
+
+
+def test_a_class_whose_last_pod_comes_back_at_once_is_the_same() -> None:
     classes = PodClasses()
-    first = classes.add(0, "default", {"app": "web", "index": "0"}, False)
-    second = classes.add(3, "default", {"app": "web", "index": "1"}, False)
+    known = classes.add(0, "default", {"app": "web"}, False)
+    known.seen, known.matching = 7, ("query",)
+    assert (classes.remove(0, "default", {"app": "web"}, False), len(classes), known.pods) == (known, 0, 0)
+    assert (classes.add(1, "default", {"app": "web"}, False), len(classes), known.pods) == (known, 1, 1)
+    assert (known.seen, known.matching) == (7, ("query",))
+    pass_by(classes, MANY)  # it has pods again: that it had none is forgotten
+    assert classes.find("default", {"app": "web"}, False) is known
+    assert classes.count([("app", ("web",), False)], 3).tolist() == [0, 1, 0]
+
+
+def test_a_class_ends_when_many_others_have_lost_their_pods() -> None:
+    classes = PodClasses()
+    first = classes.add(0, "default", {"app": "web", "index": "0"}, True)
+    other = classes.add(3, "default", {"app": "web", "index": "1"}, False)
     first.seen, first.matching = 7, ("query",)
-    assert (classes.remove(0, "default", {"index": "0", "app": "web"}, False), len(classes)) == (first, 1)
-    assert classes.find("default", {"app": "web", "index": "0"}, False) is None
+    classes.remove(0, "default", {"index": "0", "app": "web"}, True)
+    pass_by(classes, MANY)
+    assert classes.find("default", {"app": "web", "index": "0"}, True) is None
     assert classes.count([("index", None, False)], 4).tolist() == [0, 0, 0, 1]
-    again = classes.add(1, "default", {"app": "web", "index": "0"}, False)
-    assert again is not first
-    assert (again.seen, again.matching, again.pods, second.pods) == (0, (), 1, 1)
-    for row, index in ((1, "0"), (3, "1")):
-        classes.remove(row, "default", {"app": "web", "index": index}, False)
-    assert len(classes) == 0
-    assert classes.count([], 4).tolist() == [0, 0, 0, 0]
+    again = classes.add(1, "default", {"app": "web", "index": "0"}, True)
+    assert (again.seen, again.matching, again.pods, other.pods, first.pods) == (0, (), 1, 1, 0)
+    assert classes.count([("app", ("web",), False), ("terminating-or-not", None, True)], 4).tolist() == [0, 1, 0, 1]
 
 
 def test_numbers_of_facts_and_classes_are_given_again() -> None:
-    """However many pods with a name of their own come and go, in whatever order."""
+    """However many pods with a name of their own come and go."""
     classes = PodClasses()
-    for turn in range(200):
-        for index in range(3):
-            classes.add(index, "default", {"pod-name": f"{turn}-{index}"}, False)
-        for index in (1, 0, 2):
-            classes.remove(index, "default", {"pod-name": f"{turn}-{index}"}, False)
-    assert classes.largest_numbers() == (3 + 1, 3)  # names and the namespace; classes
+    for turn in range(1_000):
+        pass_by(classes, 3, turn)
+    assert max(classes.largest_numbers()) < MANY
 
 
 def test_a_row_that_cannot_be_changes_nothing() -> None:

@@ -26,7 +26,7 @@ cdef class PodClasses:
     cdef dict by_facts           # PodClass.facts -> PodClass
     cdef list classes            # [number] PodClass; None: the number is free
     cdef list free_classes
-    cdef list emptied            # (PodClass, namespace, labels, terminating) that lost its last pod, the latest last; it may have some again
+    cdef list emptied            # (PodClass, namespace, labels, terminating) that lost its last pod, the latest last; it may have one again
     cdef Py_ssize_t living       # classes with pods
     cdef RowPods* rows
     cdef Py_ssize_t capacity     # rows there is memory for

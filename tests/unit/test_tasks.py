@@ -144,6 +144,7 @@ MADE_ELSEWHERE = {
     "clock.py: asyncio.Task": "the virtual loop's own way to make a task",
     "cluster/apiserver/exec_plugin.py: asyncio.create_task": "the reader of what a credential plugin complains of, which `_run` waits for",
     "cluster/event_recorder.py: asyncio.create_task": "the writers of a flush, which waits for them",
+    "cluster/informer.py: asyncio.create_task": "the taking over of a first list's pages, which `_list` waits for",
     "scheduler/extenders/transport.py: threading.Thread": "the loop of a simulation's extenders; each request is waited for",
     "scheduler/binding_tasks.py: asyncio.get_running_loop().create_task": "one for many binding cycles; it takes what they raise",
     "serve/tracing.py: threading.Thread": "the exporter's last words, which are waited for some seconds",

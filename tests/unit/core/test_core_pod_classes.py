@@ -60,7 +60,7 @@ def test_a_row_that_cannot_be_changes_nothing() -> None:
     assert (len(classes), classes.on_row(-1), classes.on_row(9)) == (0, [], [])
 
 
-def test_pods_with_many_labels_are_told_apart_by_any_of_them() -> None:
+def test_pods_with_many_labels_are_distinguished_by_any_of_them() -> None:
     classes = PodClasses()
     labels = {f"label-{i}": "x" for i in range(300)}
     classes.add(0, "default", labels, False)

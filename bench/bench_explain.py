@@ -4,10 +4,10 @@ Limits (issue 23): 50 ms in all, beside the scheduling loop, which is held at mo
 first of its kind for the scheduler, so that counts of pods and columns of nodes have to be made for it; the pod fits nowhere, so that
 changes are looked for, too. Times are CPU time of the thread.
 
-Last measured (beside much other work, November 2026): 8 to 20 ms in all without constraints about other pods and with most of them, of
-which the counting is 0.1 to 2 (bench_pod_counts; 60 to 290 ms before pods were classed in compiled code); anti-affinity over zones 15 to
-35, over hosts 41 to 49, where the search ends for lack of time. Slices are 4 to 5 ms; the longest single trial is that of nodes without
-their pods, 3 to 5 ms, and up to 9 on a machine as busy as that.
+Last measured (quiet machine, November 2026): 9 to 24 ms in all without constraints about other pods and with most of them, of which the
+counting is 0.1 to 2 (bench_pod_counts; 60 to 290 ms before pods were classed in compiled code); anti-affinity over hosts 44 to 45, where
+the search ends for lack of time. Slices are 3 to 4.6 ms; the longest single trial is that of nodes without their pods, 3 ms, and up to 12
+beside work for six processors.
 """
 
 from __future__ import annotations

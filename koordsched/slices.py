@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.003
 PAUSE_SECONDS = 0.001
 """Long enough for another thread that waits for the interpreter's lock to get it: a loop that only yields takes the lock back at once."""
 

@@ -27,11 +27,11 @@ def test_a_slice_ends_after_its_time_and_the_next_one_is_as_long() -> None:
         loop = asyncio.get_running_loop()
         with Slices(worked, 0.5) as slices:
             for _ in range(9):
-                worked.seconds += SLICE_SECONDS / 4
+                worked.seconds += 0.26 * SLICE_SECONDS
                 before = loop.time()
                 await slices.pause()
                 pauses.append(loop.time() - before)
-        assert abs(slices.seconds - 9 * SLICE_SECONDS / 4) < 1e-9
+        assert abs(slices.seconds - 9 * 0.26 * SLICE_SECONDS) < 1e-9
 
     run_virtual(body)
     assert [round(pause, 6) for pause in pauses] == [0, 0, 0, 0.5, 0, 0, 0, 0.5, 0]

@@ -20,20 +20,13 @@ import pytest
 from bench_reservation import place_each
 from support.builders import node, pod
 from support.devices import allocation, device
-from support.reservations import ReservationWorld, available
+from support.reservations import WITH_DEVICES, ReservationWorld, available
 from support.world import Setup
 
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATE_HINT, DEVICE_ALLOCATED
 from koordsched.api.podinfo import PodInfo
 from koordsched.plugins.deviceshare.check import device_state
 
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    multiPoint: {enabled: [{name: Reservation, weight: 5000}, {name: NodeNUMAResource}, {name: DeviceShare}]}
-"""
 NODES = 1_000
 SAME_SWITCH = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
 SUITABLE = [(0, 1), (2, 4), (3, 6), (5, 7)]  # the first of one switch
@@ -42,7 +35,7 @@ _serial = count()
 
 def cluster(reservations: int) -> ReservationWorld:
     """Return nodes with so many Available reservations each, of which one has two GPUs of one switch."""
-    world = ReservationWorld(Setup(CONFIG))
+    world = ReservationWorld(Setup(WITH_DEVICES))
     for index in range(NODES):
         name = f"node-{index:04d}"
         world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())

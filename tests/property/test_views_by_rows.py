@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import node, pod
 from support.devices import allocation, device
-from support.reservations import ReservationWorld, available
+from support.reservations import WITH_DEVICES, ReservationWorld, available
 from support.world import Setup
 
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
@@ -20,13 +20,6 @@ from koordsched.framework import shapes as module
 from koordsched.framework.shapes import Shapes
 from koordsched.plugins.deviceshare.check import device_state
 
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    multiPoint: {enabled: [{name: Reservation, weight: 5000}, {name: NodeNUMAResource}, {name: DeviceShare}]}
-"""
 GPU = "koordinator.sh/gpu"
 NODES = tuple(f"n{i}" for i in range(5))
 
@@ -88,7 +81,7 @@ def answers(shapes: Shapes, info: PodInfo) -> tuple[list[int], list[int]]:
 
 
 def world_of_nodes() -> ReservationWorld:
-    world = ReservationWorld(Setup(CONFIG))
+    world = ReservationWorld(Setup(WITH_DEVICES))
     for name in NODES:
         play(world, "node", name, True)
         device_state(world).set_device(device(name, gpus="2x2x2,80Gi"))

@@ -14,6 +14,15 @@ from koordsched.plugins.reservation.state import ReservationState
 from support.builders import PodBuilder
 from support.world import Setup, World
 
+WITH_DEVICES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: Reservation, weight: 5000}, {name: NodeNUMAResource}, {name: DeviceShare}]}
+"""
+
+
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

@@ -8,9 +8,9 @@ A list is taken over in slices, so that a long one holds up nothing else. So bet
 part of it, and a reader of the store finds each object either as the list has it or as it was before, as if a watch had sent the
 differences one by one. What may come of that, and why it does no harm:
 
-- First list: nothing is decided before all kinds are synced, and handlers take the objects of different kinds in any order
-  (`take_over_after` is for speed alone). A long one is taken over page by page. If one of its pages does not come, the list is begun anew,
-  and what was taken over of it is compared with the new one.
+- First list: nothing is decided that depends on a kind before it is synced (`scheduler.late_lists`), and handlers take the objects of
+  different kinds in any order (`take_over_after` is for speed alone). A long one is taken over page by page. If one of its pages does not
+  come, the list is begun anew, and what was taken over of it is compared with the new one.
 - Later lists: pods are scheduled meanwhile, on nodes some of whose changes are known. What came or changed is taken over before what went:
   room that a lost deletion makes is seen after the pods that have taken it, so none is given away twice.
 - A pod that is bound or deleted meanwhile comes with the watch, which begins at the list's version once the list is taken over; until

@@ -83,6 +83,9 @@ class Plugin(ABC):
     name: str
     kinds: Sequence[Kind] = ()
     """Kinds of objects that the plugin brings: files, scenarios and simulations then know them too. It watches one by `Handle.informer`."""
+    late_kinds: Sequence[Kind] = ()
+    """Watched kinds that matter only to the pods that `needs_late_kinds` says: after a start, others are decided about before they are
+    known (`scheduler.late_lists`)."""
     signs: Sequence[str] = ()
     """Attributes of a PodInfo, such as "pod.spec.tolerations", for a plugin that reads nothing else of a pod: read once for all plugins
     that name them. A plugin that has to work out what it reads overrides `sign` instead."""
@@ -92,6 +95,10 @@ class Plugin(ABC):
     def sign(self, pod: PodInfo) -> Hashable:
         """Return all that this plugin reads of the pod, or UNSIGNABLE. Pods with equal signatures get equal answers."""
         return attrgetter(*self.signs)(pod) if self.signs else UNSIGNABLE
+
+    def needs_late_kinds(self, pod: PodInfo) -> bool:
+        """Answer whether what is decided about the pod depends on `late_kinds`. Asked of every pod during a start: keep it O(1)."""
+        return bool(self.late_kinds)
 
     def reads_rows_alone(self, pod: PodInfo) -> bool:
         """Answer of a pod that has a version whether what is said of a row depends on no pod of another row, as long as the version stays.

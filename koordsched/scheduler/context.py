@@ -16,6 +16,7 @@ from koordsched.framework.waiting import WaitingPods
 from koordsched.log import get_logger
 from koordsched.metrics import MetricRules
 from koordsched.scheduler.compatibility import other_versions
+from koordsched.scheduler.late_lists import LateLists
 from koordsched.scheduler.metrics import Metrics
 from koordsched.scheduler.monitor import SchedulingMonitor
 from koordsched.scheduler.status_writer import StatusWriter
@@ -24,7 +25,7 @@ from koordsched.semaphore import Semaphore
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from koordsched.api.core import Pod
     from koordsched.api.kinds import Kind
@@ -111,9 +112,9 @@ class Informers:
         if (informer := self._by_kind.get(transformer.kind)) is not None:
             informer.transform_by(self.transformers.of(transformer.kind))
 
-    async def synced(self) -> None:
-        """Wait until the first list of every kind has been handled."""
-        await asyncio.gather(*(informer.synced.wait() for informer in self))
+    async def synced(self, besides: Collection[Informer[Any]] = ()) -> None:
+        """Wait until the first list of every kind has been handled, but for those of these informers."""
+        await asyncio.gather(*(informer.synced.wait() for informer in self if informer not in besides))
 
     @property
     def unsynced(self) -> list[str]:
@@ -144,6 +145,7 @@ class SchedulerContext:
         self.reserve_pod_handlers: list[Handler[Pod]] = []  # of plugins, called before the scheduler's own
         self.profiles: dict[str, Profile] = {}  # by scheduler name, as are
         self.recorders: dict[str, EventRecorder] = {}
+        self.late_lists = LateLists()
         self.bind_slots = Semaphore(MAX_BINDS_IN_FLIGHT)
         self._malformed: dict[str, str] = {}  # by uid: what was last reported of an object
 

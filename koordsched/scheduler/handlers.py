@@ -105,6 +105,7 @@ class PodHandler:
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context
         self._profiles = context.profiles
+        self._late = context.late_lists
         self._perf = context.clock.perf
         self._handling = context.metrics.event_handling
         self._pending_added = self._handling(UNSCHEDULABLE_POD_ADD.label)
@@ -139,6 +140,7 @@ class PodHandler:
         info = self._assumed(pod) or self._read(pod, counted_on_node=True)
         if info is None:
             return
+        self._late.note(info)
         self._context.cache.set_pod(info, pod.spec.node_name)
         self._context.queue.move_all(ASSIGNED_POD_ADD, None, pod)
         self._bound_added.observe(self._perf() - started)
@@ -181,7 +183,7 @@ class PodHandler:
         started = self._perf()
         profile = self._profiles.get(pod.spec.scheduler_name)
         info = self._read(pod) if profile is not None else None
-        if profile is None or info is None:
+        if profile is None or info is None or self._late.hold(info):
             return
         info.shape = profile.shapes.key(info)
         self._context.queue.add(info)
@@ -192,7 +194,7 @@ class PodHandler:
             self._hand_over(old, new)
             return
         profile = self._profiles.get(new.spec.scheduler_name)
-        if profile is None:
+        if profile is None or self._late.is_held(_key(new)):
             return
         if self._context.cache.is_assumed(new.metadata.uid):
             self._update_assumed(old, new)
@@ -249,6 +251,7 @@ class PodHandler:
     def _delete(self, pod: Pod) -> None:
         started = self._perf()
         uid = pod.metadata.uid
+        self._late.forget(_key(pod))
         self._context.status_writer.forget(uid)
         self._end_wait_on_permit(uid)
         waiting = self._context.queue.get(_key(pod))

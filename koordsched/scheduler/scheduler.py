@@ -17,7 +17,7 @@ from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cache.plugin_state import PodsWith
 from koordsched.cluster.event_body import EventSource
 from koordsched.cluster.event_recorder import EventRecorder, RecorderOptions
-from koordsched.cluster.object_store import OBJECTS_A_TURN, newer
+from koordsched.cluster.object_store import OBJECTS_A_TURN, newer, object_key
 from koordsched.config.catalogue import KOORDINATOR_POINTS, REFERENCE
 from koordsched.config.plugin_sets import DEFAULT_PRE_BIND
 from koordsched.framework.controllers import ALL_PLUGINS, Controller, controllers_of, is_enabled
@@ -156,14 +156,37 @@ class Scheduler:
         await self.fill()
         self.begin()
 
-    async def fill(self) -> None:
-        """List everything, and keep cache and queue true to the cluster from then on; nothing is decided and nothing written."""
+    async def fill(self, *, early: bool = False) -> None:
+        """List everything, and keep cache and queue true to the cluster from then on; nothing is decided and nothing written.
+
+        early: return as soon as enough is known to decide about all pending pods; the rest is read on (`scheduler.late_lists`).
+        """
+        late = self._context.late_lists
+        if early:
+            late.begin(self._informers, [plugin for profile in self.profiles.values() for plugin in profile.made.values()])
         for informer in self._informers:
-            self._tasks.must_run(f"informer of {informer.kind.plural}", informer.run)
-        await self._informers.synced()
+            run = partial(late.run, informer) if informer in late.informers else informer.run
+            self._tasks.must_run(f"informer of {informer.kind.plural}", run)
+        await self._informers.synced(besides=late.informers)
         await self._queue_listed()
+        late.want()
+        queueing = self._tasks.once("queue of pods that wait for late lists", self._queue_held())
+        if late.holds_any:
+            await queueing
         if self._check_interval:
             self._tasks.keep("standing check", self._standing_check)
+
+    async def _queue_held(self) -> None:
+        """Queue the pods that wait for late lists, once these are known."""
+        late = self._context.late_lists
+        await late.known()
+        for number, pod in enumerate(late.released(), 1):
+            if pod.reservation is None:
+                self._pods.repeat(pod.key)
+            else:
+                self._informers.of(RESERVATION).repeat(object_key(pod.reservation))
+            if number % OBJECTS_A_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _queue_listed(self) -> None:
         """Queue the pending pods of the first list, so many a turn of the event loop as informers take over."""

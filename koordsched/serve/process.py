@@ -185,7 +185,7 @@ class Process:
         if leadership is not None and late:
             await leadership.win(self._settings())
         with frozen():
-            await scheduler.fill()
+            await scheduler.fill(early=True)
         self._heartbeat.filled()
         if leadership is not None and not late:
             await leadership.win(self._settings())

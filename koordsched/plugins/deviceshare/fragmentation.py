@@ -143,6 +143,7 @@ class LeastFragmentedDeviceShare(DeviceShare):
     """DeviceShare with the strategy LeastFragmented. Pods without devices are scored too: they may take the CPU that a node's GPUs need."""
 
     normalize = Normalize.NONE
+    late_kinds = ()
 
     def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
         super().__init__(args, handle)

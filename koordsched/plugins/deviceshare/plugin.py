@@ -19,6 +19,7 @@ from koordsched._core.device_hints import DeviceHints
 from koordsched._core.device_removals import DeviceRemovals
 from koordsched._core.device_reserved import ReservedDevices
 from koordsched._core.device_score import DeviceScoring
+from koordsched.api.kinds import DEVICE
 from koordsched.api.koordinator.device_annotations import (
     DEVICE_ALLOCATED,
     AllocatedDevice,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from koordsched._core.numa_facts import Hint
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
+    from koordsched.api.kinds import Kind
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import NodeInfo, Nodes
@@ -115,6 +117,7 @@ class DeviceShare(
     pre_binds_reservations = True
     normalize = Normalize.DEFAULT
     follows_pods = True
+    late_kinds: Sequence[Kind] = (DEVICE,)
 
     def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
         self._cache = handle.cache
@@ -141,6 +144,9 @@ class DeviceShare(
 
     def version(self, pod: PodInfo) -> Hashable:
         return self._compiler.templates_version
+
+    def needs_late_kinds(self, pod: PodInfo) -> bool:
+        return asks_for_devices(pod)
 
     def reads_rows_alone(self, pod: PodInfo) -> bool:
         return True

@@ -85,10 +85,12 @@ class Explainer:
             return replace(found, message=f"scheduler {stored.spec.scheduler_name!r} is responsible for it, which this one is not")
         info = context.queue.get(key) or next((info for info in context.queue.in_flight if info.uid == uid), None)
         if info is None:
-            return self._unknown_to_the_queue(found, stored)
+            return self._unknown_to_the_queue(found, key, stored)
         return self._of_pending(found, profile, info)
 
-    def _unknown_to_the_queue(self, found: PodDiagnosis, stored: Pod) -> PodDiagnosis:
+    def _unknown_to_the_queue(self, found: PodDiagnosis, key: str, stored: Pod) -> PodDiagnosis:
+        if self._context.late_lists.is_held(key):
+            return replace(found, message=f"it waits for the first list of {', '.join(self._context.informers.unsynced)}")
         try:
             PodInfo(stored)
         except QuantityError as mistake:

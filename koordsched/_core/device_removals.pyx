@@ -15,7 +15,7 @@ from koordsched._core.device_table cimport (
     GPU,
     IS_LISTED,
     LARGEST_GROUP,
-    RATIO,
+    RESOURCES,
     DeviceColumns,
     NodeShape,
     cut_amount,
@@ -136,6 +136,7 @@ cdef class DeviceRemovals(RemovalFilter):
         cdef const RowHoldings* held
         cdef const DeviceColumns* columns = &table.columns[GPU]
         cdef Py_ssize_t index = index_of(table, row), start = table.node[index].cells[GPU].start
+        cdef bint follow = self.is_followed or self.alignment is not None
         cdef int r
         if row < self.holdings.capacity and self.holdings.rows[row].count:
             held = &self.holdings.rows[row]
@@ -144,11 +145,17 @@ cdef class DeviceRemovals(RemovalFilter):
             prefetch(&held.cells[max(held.count - 2, 0)])
             prefetch(&held.cells[held.count - 1].named)
         if columns.end:
-            for r in range(GPU_RESOURCES if self.is_followed else RATIO + 1):
+            for r in range(GPU_RESOURCES):
+                if not columns.counted >> r & 1:
+                    continue
                 prefetch(&columns.used[r * columns.capacity + start])
                 prefetch(&columns.total[r * columns.capacity + start])
-                if self.is_followed:
+                if follow:
                     prefetch(&columns.free[r * columns.capacity + start])
+        if follow:
+            prefetch(&table.masks[index * TYPES + GPU])
+            prefetch(&table.masks[index * TYPES + GPU].available)
+            prefetch(&table.sums[(index * RESOURCES) * 2])
 
     cdef bint begin(self, Py_ssize_t row) except -1:
         cdef int type

@@ -115,7 +115,7 @@ cdef class LeftDevices:
 
     cdef int count_on(self, Py_ssize_t index, int sign) except -1:
         """Let the reservation hold all this on the node (1), or nothing again (-1). `is_listed` holds."""
-        cdef int i, r
+        cdef int i
         cdef Py_ssize_t cell
         cdef DeviceColumns* columns
         cdef const Amounts* of
@@ -123,8 +123,7 @@ cdef class LeftDevices:
             of = &self.amounts[i]
             columns = &self.table.columns[of.type]
             cell = self.table.find(index, of.type, of.minor)
-            for r in range(resources_of(of.type)):
-                columns.used[r * columns.capacity + cell] += sign * of.amount[r]
+            self.table.use(of.type, cell, of.amount, sign)
             columns.holds[cell] += sign
             self.table.settle(index, of.type, cell)
         for type, minor, names in self.vfs:

@@ -62,6 +62,7 @@ cdef struct DeviceColumns:
     # The cells of one type. A column with resources has a part for each: resource r of a cell is at r * capacity + cell.
     Py_ssize_t capacity   # cells that there is room for
     Py_ssize_t end        # cells ever used
+    uint8_t counted       # bit r: some device of a node ever had resource r, or a pod held it; all else is 0 of every cell
     int64_t* total        # 0 of devices that are not healthy or not listed
     int64_t* used         # what pods hold
     int64_t* free         # max(0, total - used)
@@ -151,6 +152,7 @@ cdef class DeviceTable:
 
     cdef int check(self, Py_ssize_t index) except -1
     cdef Py_ssize_t find(self, Py_ssize_t index, int type, int64_t minor) noexcept nogil   # the cell, -1: none
+    cdef void use(self, int type, Py_ssize_t cell, const int64_t* amounts, int sign) noexcept nogil  # add to `used`, by resource
     cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil     # after `used` changed
     cdef int rebuild(self, Py_ssize_t index) except -1
     cdef int _change(self, Py_ssize_t index, held, int sign) except -1

@@ -20,6 +20,9 @@ from koordsched._core.device_facts import (
 from koordsched._core.rows cimport Rows, flags_in, rows_of, zero_flags
 from koordsched._core.table cimport NodeTable
 
+cdef extern from "<stdlib.h>":
+    void* aligned_alloc(size_t alignment, size_t size) nogil
+
 cnp.import_array()
 
 cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # 128 of them, as percent, can be added
@@ -254,6 +257,7 @@ cdef class DeviceTable:
                 r = resource - first_resource(type)
                 if 0 <= r < resources_of(type):
                     columns.used[r * columns.capacity + cell] += sign * cut_amount(amount)
+                    columns.counted |= <uint8_t> (1 << r)
             columns.holds[cell] += sign
             if vfs:
                 self.hold_vfs(index, type, minor, vfs, sign)
@@ -383,8 +387,17 @@ cdef class DeviceTable:
             r = resource - first
             if 0 <= r < resources_of(type):
                 columns.total[r * columns.capacity + cell] = cut_amount(amount)
+                columns.counted |= <uint8_t> (1 << r)
                 sums[2 * r] += cut_amount(amount)
         return 0
+
+    cdef void use(self, int type, Py_ssize_t cell, const int64_t* amounts, int sign) noexcept nogil:
+        cdef DeviceColumns* columns = &self.columns[type]
+        cdef int r
+        for r in range(resources_of(type)):
+            if amounts[r]:
+                columns.used[r * columns.capacity + cell] += sign * amounts[r]
+                columns.counted |= <uint8_t> (1 << r)
 
     cdef void settle(self, Py_ssize_t index, int type, Py_ssize_t cell) noexcept nogil:
         cdef DeviceColumns* columns = &self.columns[type]
@@ -395,6 +408,8 @@ cdef class DeviceTable:
         cdef int64_t total, used, left
         cdef bint healthy = False, held = False, busy = False, available = False
         for r in range(resources_of(type)):
+            if not columns.counted >> r & 1:
+                continue
             total = columns.total[r * columns.capacity + cell]
             used = columns.used[r * columns.capacity + cell]
             left = total - (used if used > 0 else 0)
@@ -681,6 +696,7 @@ cdef class DeviceTable:
         if cell < 0:
             raise ValueError(f"device {minor} of type {device_type}: there is no such")
         columns.used[(resource - first_resource(device_type)) * columns.capacity + cell] += by
+        columns.counted |= <uint8_t> (1 << (resource - first_resource(device_type)))
         self.settle(index, device_type, cell)
 
     @property
@@ -736,6 +752,9 @@ cdef class DeviceTable:
         """Make room for so many cells of a type."""
         cdef DeviceColumns* columns = &self.columns[type]
         cdef Py_ssize_t before = columns.capacity
+        # An odd number of cache lines, so that the resources of a cell do not all compete for the same few places in the cache
+        # (bench_deviceshare.py::bench_first_attempt_to_preempt_under_single_numa_node).
+        capacity |= CHUNK
         columns.total = <int64_t*> _spread(columns.total, resources_of(type), before, capacity)
         columns.used = <int64_t*> _spread(columns.used, resources_of(type), before, capacity)
         columns.free = <int64_t*> _spread(columns.free, resources_of(type), before, capacity)
@@ -776,11 +795,13 @@ cdef void* _longer(void* old, Py_ssize_t before, Py_ssize_t capacity, size_t siz
 
 
 cdef int64_t* _spread(int64_t* old, int parts, Py_ssize_t before, Py_ssize_t capacity) except NULL:
-    """Return a column of several parts with more room in each."""
-    cdef int64_t* made = <int64_t*> calloc(parts * capacity, sizeof(int64_t))
+    """Return a column of several parts with more room in each: eight cells from a multiple of CHUNK on are a cache line."""
+    cdef size_t size = parts * capacity * sizeof(int64_t)
+    cdef int64_t* made = <int64_t*> aligned_alloc(CHUNK * sizeof(int64_t), size)
     cdef Py_ssize_t part, at
     if made == NULL:
         raise MemoryError
+    memset(made, 0, size)
     for part in range(parts):
         for at in range(before):
             made[part * capacity + at] = old[part * before + at]

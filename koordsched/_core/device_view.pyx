@@ -64,7 +64,6 @@ cdef class HiddenDevices(CompiledPart):
 
     cdef int _count(self, int sign) except -1:
         cdef Py_ssize_t i, cell
-        cdef int r
         cdef DeviceColumns* columns
         cdef HeldAmounts* device
         for i in range(self.count):
@@ -74,8 +73,7 @@ cdef class HiddenDevices(CompiledPart):
             cell = self.table.find(self.index, device.type, device.minor)
             if cell < 0:
                 raise ValueError(f"device {device.minor} of type {device.type} on {self.name}: it is not listed any more")
-            for r in range(resources_of(device.type)):
-                columns.used[r * columns.capacity + cell] += sign * device.amount[r]
+            self.table.use(device.type, cell, device.amount, sign)
             columns.holds[cell] += sign * device.pods
             self.table.settle(self.index, device.type, cell)
         for type, minor, vfs in self.vfs:

@@ -19,6 +19,7 @@ cdef struct RowZones:
     bint is_known                     # False: removing a pod means something else than that what it holds is free
     int32_t* first                    # [pod]: the first of its amounts; one more entry than pods
     HeldInZone* held
+    int32_t count                     # amounts
 
 cdef class NumaHoldings(CompiledHoldings):
     cdef NumaTable table

@@ -68,6 +68,7 @@ cdef class NumaHoldings(CompiledHoldings):
                 found.held[written].amount = amount
                 written += 1
             found.first[i + 1] = written
+        found.count = written
         found.is_known = True
         return 0
 
@@ -108,9 +109,19 @@ cdef class NumaRemovals(RemovalFilter):
         return hash((NumaRemovals, id(self.holdings), id(self.request), id(self.source)))
 
     cdef void expect(self, Py_ssize_t row, Py_ssize_t pods) noexcept:
+        cdef NumaTable table = self.holdings.table
+        cdef const RowZones* held
+        cdef Py_ssize_t cell = index_of(table, row) * table.width
+        cdef int i
         if row < self.holdings.capacity and self.holdings.rows[row].first != NULL:
-            prefetch(&self.holdings.rows[row].first[pods])
-            prefetch(self.holdings.rows[row].held)
+            held = &self.holdings.rows[row]
+            prefetch(&held.first[pods])
+            prefetch(&held.held[max(held.count - 1, 0)])
+            prefetch(&held.held[max(held.count - 4, 0)])
+            for i in range(self.items.count):
+                if self.items.slot[i] >= 0:
+                    prefetch(&table.allocated[self.items.slot[i], cell])
+                    prefetch(&table.total[self.items.slot[i], cell])
 
     cdef bint begin(self, Py_ssize_t row) except -1:
         cdef NumaTable table = self.holdings.table

@@ -42,7 +42,7 @@ cdef class Request:
 cdef class NodeTable:
 
     def __init__(self, Py_ssize_t capacity=64):
-        self.capacity = max(BLOCK, (capacity + BLOCK - 1) // BLOCK * BLOCK)
+        self.capacity = _odd_blocks(capacity)
         self.resources = 4
         self.attributes = 0
         self.allocatable = np.zeros((8, self.capacity), np.int64)
@@ -414,7 +414,7 @@ cdef class NodeTable:
         return sum([column.nbytes for column in columns])
 
     def _grow_rows(self):
-        cdef Py_ssize_t capacity = self.capacity * 2
+        cdef Py_ssize_t capacity = _odd_blocks(self.capacity * 2)
         self.allocatable = _longer(self.allocatable, capacity)
         self.requested = _longer(self.requested, capacity)
         self.nonzero = _longer(self.nonzero, capacity)
@@ -500,6 +500,11 @@ def _narrower(column, Py_ssize_t count, Py_ssize_t least):
     if old.shape[0] <= least or count > old.shape[0] // 4:
         return column
     return np.array(old[:max(least, 2 * count)])
+
+
+cdef Py_ssize_t _odd_blocks(Py_ssize_t rows):
+    """Return how many rows to make room for: so that the resources of a row do not compete for the same few places in the cache."""
+    return (max(rows, BLOCK) + BLOCK - 1) // BLOCK * BLOCK | BLOCK
 
 
 def _longer(column, Py_ssize_t length):

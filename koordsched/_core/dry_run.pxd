@@ -13,6 +13,7 @@ cdef enum:
     OVER_LIMIT = -3   # the possible victims of the row do not release what has to be released
     REFUSED = -4      # amounts fit once all pods of lower priority are gone, but another filter refuses the row even then
     UNKNOWN = -5      # amounts fit then; one of the other filters does not know what it would say
+    UNASKED = -6      # amounts fit then; the other filters have not been asked yet
     MOST_IDS = 30     # resource ids of a request: as many as a reason code of filter_fit has bits for; and of what has to be released
 
 cdef struct Rank:  # how a row's victims compare: the smaller the better, a field decides where all before it are equal
@@ -42,7 +43,8 @@ cdef class DryRun:
     cdef int32_t[::1] code              # [row]; what follows means something where it is FITS
     cdef int32_t[::1] refusal           # [row] where `code` is REFUSED: the code of the other filter that refuses; [0] without others
     cdef int32_t[::1] refused_by        # [row] likewise: that filter's place among the others
-    cdef Rank* rank                     # [row]
+    cdef Rank* rank                     # [row]; where `code` is UNASKED a bound: no victims of the row have a lower one
+    cdef int64_t[MOST_IDS] most         # of each resource of the request, the most that a pod of the index had when all rows were begun with
     # Of the row that is evaluated: whether evicting each pod violates a budget, whether it is a victim; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left
@@ -64,7 +66,13 @@ cdef class DryRun:
 
     cdef int _prepare(self) except -1
     cdef void _expect(self, Py_ssize_t row) noexcept
-    cdef int _row(self, Py_ssize_t row) except -1
+    cdef int _row(self, Py_ssize_t row, bint ask) except -1
+    cdef int32_t _fewest_victims(self) noexcept
+    cdef void _bound(self, Py_ssize_t row, const LowerPods* lower, int32_t least) noexcept
+    cdef int _ask(self, const int32_t[::1] rows) except -1
+    cdef void _expect_others(self, Py_ssize_t row) noexcept
+    cdef Py_ssize_t _least(self, const int32_t[::1] rows, const int32_t[::1] order) noexcept
+    cdef bint _precedes(self, Py_ssize_t row, Py_ssize_t other, const int32_t[::1] order) noexcept
     cdef bint _evict_until_enough(self, LowerPods* lower, bint all_of_them) noexcept
     cdef bint _others_pass(self, Py_ssize_t row, LowerPods* lower) except -1
     cdef void _evict_down_to(self, LowerPods* lower, Py_ssize_t first) noexcept

@@ -38,11 +38,17 @@ class DryRun:
     def limited(self) -> bool:
         """Whether something has to be released."""
     def refresh(self) -> None:
-        """Bring all rows up to date. Comes before everything else."""
+        """Bring all rows up to date. Comes before everything else.
+
+        Where all rows are begun with, the other filters are asked about a row only when its answer is needed.
+        """
 
     def codes(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return per row 0 (it fits), -1 (no possible victim), -2 (no node), -3 (its possible victims do not release enough), filter_fit's
         code without all possible victims, or where amounts suffice then -4 (another filter refuses it) or -5 (one does not know)."""
+
+    def codes_so_far(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the same, but -6 where amounts suffice and the other filters have not been asked yet."""
 
     def refusals(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return which of the others refuses each row without all possible victims, and its code: of rows that `codes` has -4 for."""
@@ -50,7 +56,7 @@ class DryRun:
     def best(self, rows: NDArray[np.int32], order: NDArray[np.int32]) -> int:
         """Return the best of these rows that fit, -1 when none does.
 
-        Compared are, the smaller the better, the next one where all before are equal: victims that violate a disruption budget, the highest
+        The other filters are asked only about rows that may be better than the best one known by then. Compared are, the smaller the better, the next one where all before are equal: victims that violate a disruption budget, the highest
         priority of a victim, the sum over victims of priority + 2^31, the number of victims, victims of DaemonSets, how long the oldest
         victim of the highest priority has run, and order[row].
         """

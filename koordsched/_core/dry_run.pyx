@@ -14,6 +14,7 @@ from koordsched._core.prefetch cimport ROWS_AHEAD, prefetch
 cdef int64_t WEIGHT = <int64_t> 1 << 31  # added to each priority, so that the sum grows with every victim; no enum: those are C ints
 cdef int32_t LEAST = -2147483648  # of priorities
 cdef int64_t MOST_SLOTS = 1 << 20
+cdef int MOST_PROMISING = 8  # rows that are asked about in the order of what they promise; finding each takes a look at all rows
 cdef int64_t VIOLATION = <int64_t> 1 << 46  # added for each victim that violates a budget: more than thousands of victims cost
 
 
@@ -77,19 +78,19 @@ cdef class DryRun:
             self._start_over()
             for row in range(table.extent()):
                 self._expect(row + ROWS_AHEAD)
-                self._row(row)
+                self._row(row, False)
         else:
             undone = self.log.undone
             if undone is not None:
                 for i in range(undone.rows.shape[0]):
-                    self._row(undone.rows[i])
+                    self._row(undone.rows[i], True)
             changed = found[0]
             for i in range(changed.shape[0]):
-                self._row(changed[i])
+                self._row(changed[i], True)
             for i in range(self.index_position, index.log_end):
-                self._row(index.log[i & (LOG_ROWS - 1)])
+                self._row(index.log[i & (LOG_ROWS - 1)], True)
             for i in range(self.nominated_position, nominated.log_end):
-                self._row(nominated.log[i & (LOG_ROWS - 1)])
+                self._row(nominated.log[i & (LOG_ROWS - 1)], True)
         self.log.done()
         self.index_position = index.log_end
         self.index_generation = index.generation
@@ -116,7 +117,12 @@ cdef class DryRun:
         return 0
 
     def _start_over(self):
-        cdef Py_ssize_t capacity = self.index.table.capacity
+        cdef Py_ssize_t capacity = self.index.table.capacity, kind, j
+        for j in range(self.width):
+            self.most[j] = 0
+            for kind in range(self.index.uses.shape[0]):
+                if self.index.uses[kind]:
+                    self.most[j] = max(self.most[j], self.amounts[kind * self.stride + self.ids[j]])
         self.capacity = capacity
         self.code = np.full(capacity, ABSENT, np.int32)
         self.refusal = np.zeros(capacity if self.others else 1, np.int32)
@@ -136,19 +142,20 @@ cdef class DryRun:
         count = index.counts[row]
         prefetch(index.pods[row])
         prefetch(&index.pods[row][count - 1])
-        for other in self.others:
-            (<RemovalFilter> other).expect(row, count)
 
     # One row
 
-    cdef int _row(self, Py_ssize_t row) except -1:
+    cdef int _row(self, Py_ssize_t row, bint ask) except -1:
         """Evict pods of lower priority from the row until the preemptor fits, then reprieve as many as possible.
 
         The least important go first. Where more room never harms, as is the rule, those before them would be the first to be put back, so
         they need not be evicted at all; else, and where disruption budgets order the reprieve, all are.
+
+        ask: False leaves a row whose amounts suffice UNASKED if there are other filters.
         """
         cdef LowerPods lower
         cdef Py_ssize_t i
+        cdef int32_t least
         if not 0 <= row < self.capacity:
             raise IndexError(f"row {row} of {self.capacity}")
         if not self.index.table.live[row]:
@@ -156,13 +163,19 @@ cdef class DryRun:
             return 0
         lower = self._lower_pods(row)
         self._begin_row(row)
-        if not self._evict_until_enough(&lower, self._has_budgets(lower)):
+        ask = ask or not self.others
+        least = 0 if ask else self._fewest_victims()
+        if not self._evict_until_enough(&lower, ask and self._has_budgets(lower)):
             self.code[row] = NO_VICTIM
             return 0
         self.code[row] = self._shortage()
         for i in range(self.width, self.wide):
             if self.free[i] < 0:
                 self.code[row] = OVER_LIMIT
+        if self.code[row] == FITS and not ask:
+            self.code[row] = UNASKED
+            self._bound(row, &lower, least)
+            return 0
         if self.code[row] != FITS or (self.others and not self._others_pass(row, &lower)):
             return 0
         self._find_violating(lower)
@@ -179,6 +192,28 @@ cdef class DryRun:
             self._end_others()
         self._sum_up(row, lower)
         return 0
+
+    cdef int32_t _fewest_victims(self) noexcept:
+        # Return how many pods have to be evicted at least, whichever they are, for free[] to become enough.
+        cdef int64_t least = 1
+        cdef Py_ssize_t j
+        for j in range(self.width):
+            if self.needed[j] > self.free[j] and self.most[j] > 0:
+                least = max(least, (self.needed[j] - self.free[j] + self.most[j] - 1) // self.most[j])
+        return <int32_t> min(least, 1 << 30)
+
+    cdef void _bound(self, Py_ssize_t row, const LowerPods* lower, int32_t least) noexcept:
+        """Write a rank that no set of victims goes below. The least important pods are evicted until amounts suffice.
+
+        Without the last one of these they do not, so any victims include it or a more important pod.
+        """
+        cdef const IndexedPod* pods = lower.pods
+        cdef Rank* rank = &self.rank[row]
+        memset(rank, 0, sizeof(Rank))
+        rank.highest = self.priorities[pods[lower.evicted].kind]
+        rank.total = rank.highest + WEIGHT + (least - 1) * (self.priorities[pods[lower.end - 1].kind] + WEIGHT)
+        rank.count = least
+        rank.age = -pods[lower.evicted].started
 
     cdef bint _evict_until_enough(self, LowerPods* lower, bint all_of_them) noexcept:
         """Evict the least important pods until amounts fit, or all of them; return whether there is any."""
@@ -419,8 +454,32 @@ cdef class DryRun:
         """Whether something has to be released."""
         return self.wide > self.width
 
+    cdef int _ask(self, const int32_t[::1] rows) except -1:
+        # Ask the other filters about those of the rows that they have not been asked about.
+        cdef Py_ssize_t i, row
+        self._prepare()
+        for i in range(rows.shape[0]):
+            if i + ROWS_AHEAD < rows.shape[0]:
+                self._expect_others(rows[i + ROWS_AHEAD])
+            row = rows[i]
+            if 0 <= row < self.capacity and self.code[row] == UNASKED:
+                self._row(row, True)
+        return 0
+
+    cdef void _expect_others(self, Py_ssize_t row) noexcept:
+        if not 0 <= row < min(self.capacity, self.index.capacity) or self.code[row] != UNASKED:
+            return
+        self._expect(row)
+        for other in self.others:
+            (<RemovalFilter> other).expect(row, self.index.counts[row])
+
     def codes(self, const int32_t[::1] rows):
         """Return FITS, NO_VICTIM, ABSENT, OVER_LIMIT, REFUSED, UNKNOWN or the code of filter_fit for each row."""
+        self._ask(rows)
+        return self.codes_so_far(rows)
+
+    def codes_so_far(self, const int32_t[::1] rows):
+        """Return the same, UNASKED where the other filters have not been asked."""
         cdef Py_ssize_t i
         answer = np.empty(rows.shape[0], np.int32)
         cdef int32_t[::1] view = answer
@@ -443,27 +502,52 @@ cdef class DryRun:
         return places, answer
 
     def best(self, const int32_t[::1] rows, const int32_t[::1] order):
-        """Return the best of the rows that fit, or -1. order: [row], the smaller one wins where all else is equal."""
+        """Return the best of the rows that fit, or -1. order: [row], the smaller one wins where all else is equal.
+
+        Other filters are asked only about rows that could be better than the best one known by then, first about those that promise most.
+        """
         cdef Py_ssize_t i, row, best = -1, known = min(self.capacity, order.shape[0])
-        cdef Rank rank, least
+        cdef int _promising
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or rows[i] >= known:
+                raise IndexError(f"row {rows[i]} of {known}")
+        self._prepare()
+        for _promising in range(MOST_PROMISING):
+            best = self._least(rows, order)
+            if best < 0 or self.code[best] == FITS:
+                return best
+            self._row(best, True)
+            if self.code[best] == FITS:
+                break
+            best = -1
         for i in range(rows.shape[0]):
             row = rows[i]
-            if row < 0 or row >= known:
-                raise IndexError(f"row {row} of {known}")
-            if self.code[row] != FITS:
-                continue
-            rank = self.rank[row]
-            if best < 0 or _is_less(&rank, &least) or (not _is_less(&least, &rank) and order[row] < order[best]):
+            if self.code[row] == UNASKED and (best < 0 or self._precedes(row, best, order)):
+                self._row(row, True)
+            if self.code[row] == FITS and (best < 0 or self._precedes(row, best, order)):
                 best = row
-                least = rank
         return best
+
+    cdef Py_ssize_t _least(self, const int32_t[::1] rows, const int32_t[::1] order) noexcept:
+        # Return the row of the least rank among those that fit or may, -1: there is none. What is known of the latter is a bound.
+        cdef Py_ssize_t i, row, best = -1
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            if (self.code[row] == FITS or self.code[row] == UNASKED) and (best < 0 or self._precedes(row, best, order)):
+                best = row
+        return best
+
+    cdef bint _precedes(self, Py_ssize_t row, Py_ssize_t other, const int32_t[::1] order) noexcept:
+        cdef const Rank* rank = &self.rank[row]
+        cdef const Rank* known = &self.rank[other]
+        return _is_less(rank, known) or (order[row] < order[other] and not _is_less(known, rank))
 
     def victims(self, Py_ssize_t row):
         """Return (victims, the most important first; how many violate a disruption budget) of a row that fits."""
         cdef Py_ssize_t i
         self.index.table.check_row(row)
         self._prepare()
-        self._row(row)
+        self._row(row, True)
         if self.code[row] != FITS:
             raise LookupError(f"row {row} does not fit")
         pods = [<object> self.last.pods[i].pod for i in range(self.last.evicted, self.last.end) if self.victim[i]]
@@ -477,6 +561,7 @@ cdef class DryRun:
         cdef int32_t[::1] violation = violations, high = highest, victim = victims, agents = of_daemon_sets
         cdef int64_t[::1] sums = total
         cdef double[::1] ages = age
+        self._ask(rows)
         for i in range(count):
             row = rows[i]
             self.index.table.check_row(row)
@@ -645,7 +730,7 @@ cdef class DryRun:
         self._prepare()
         for i in range(rows.shape[0]):
             row = rows[i]
-            self._row(row)
+            self._row(row, True)
             if self.code[row] != FITS:
                 continue
             # Nominated pods are left out: with them the bounds would be tighter, and without them they hold as well.

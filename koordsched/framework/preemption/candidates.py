@@ -25,7 +25,7 @@ import numpy as np
 from koordsched.config.extension_points import POST_FILTER
 from koordsched.framework.diagnosis import Refusal, count_reasons, fit_error
 from koordsched.framework.pod_diagnosis import FailedNodes, names_of
-from koordsched.framework.preemption.estimate import Estimator
+from koordsched.framework.preemption.estimate import UNKNOWN, Estimator
 from koordsched.framework.preemption.rules import NOT_HELPFUL, NOTHING
 from koordsched.framework.preemption.victims_index import is_of_daemon_set, started_at
 from koordsched.framework.row_refusals import NO_ROWS, RowRefusals
@@ -88,7 +88,10 @@ class CandidateFinder:
 
     def may_exist(self, preemptor: Preemptor) -> bool:
         """Answer whether there could be a candidate; in doubt yes."""
-        return self._estimator.estimate(preemptor).possible
+        estimate = self._estimator.estimate(preemptor, complete=False)
+        if estimate.unasked and _Search(self, preemptor, estimate).best_row() < 0:
+            estimate = self._estimator.estimate(preemptor)
+        return estimate.possible
 
     def expected_refusal(self, preemptor: Preemptor) -> Status | None:
         """Return what `best` would answer if there is no candidate, without asking filters; None when that is not known."""
@@ -102,7 +105,13 @@ class CandidateFinder:
 
         enough: after so many candidates among nodes that all filters had to be asked about, one of them without violations, no more are.
         """
-        search = _Search(self, preemptor, self._estimator.estimate(preemptor))
+        estimate = self._estimator.estimate(preemptor, complete=False)
+        if estimate.unasked:
+            first = _Search(self, preemptor, estimate).best_without_asking_all()
+            if first is not None:
+                return first
+            estimate = self._estimator.estimate(preemptor)
+        search = _Search(self, preemptor, estimate)
         found = search.best(enough)
         if found is not None:
             return found
@@ -237,6 +246,16 @@ class _Search:
             raise self._mistake
         return found
 
+    def best_without_asking_all(self) -> PreemptionCandidate | None:
+        """Return the best candidate where the dry run has not asked its other filters about all nodes; None: it has to."""
+        dry_run, estimate = self._estimate.dry_run, self._estimate
+        if dry_run is None or len(estimate.to_simulate):
+            return None
+        found = self._best_by_amounts()
+        if found is None or (dry_run.codes_so_far(estimate.by_amounts) == UNKNOWN).any():
+            return None  # a node that is to be simulated may be better
+        return found if self._finder.confirms(self._preemptor, found) else None
+
     def all(self, most: int) -> list[PreemptionCandidate]:
         dry_run, found = self._estimate.dry_run, []
         if dry_run is not None:
@@ -264,11 +283,13 @@ class _Search:
         record.failed_nodes = [FailedNodes(status, names_of(rows, infos)) for status, rows in refused if len(rows)]
 
     def _best_by_amounts(self) -> PreemptionCandidate | None:
+        dry_run, row = self._estimate.dry_run, self.best_row()
+        return None if dry_run is None or row < 0 else PreemptionCandidate(row, *dry_run.victims(row))
+
+    def best_row(self) -> int:
+        """Return the best of the rows where amounts decide, -1: there is none."""
         dry_run, rows = self._estimate.dry_run, self._estimate.by_amounts
-        if dry_run is None or not len(rows):
-            return None
-        row = dry_run.best(rows, self._finder.positions())
-        return None if row < 0 else PreemptionCandidate(row, *dry_run.victims(row))
+        return -1 if dry_run is None or not len(rows) else dry_run.best(rows, self._finder.positions())
 
     def _by_bound(self) -> Iterator[tuple[int, Bound]]:
         """Yield the rows to simulate with lower bounds of their rank, ascending."""

@@ -46,6 +46,7 @@ NO_VICTIM = -1  # among the dry run's codes
 OVER_LIMIT = -3
 REFUSED = -4
 UNKNOWN = -5
+UNASKED = -6
 NOTHING: Sequence[tuple[int, int]] = ()
 MOST_RELEASED = 30  # resources; the kernel's limit
 MAX_BYTES = 32 << 20
@@ -73,6 +74,7 @@ class CandidateEstimate:
         self.unbounded: Rows = NO_ROWS  # among `to_simulate`: the dry run bounds nothing there, the preemptor sees other amounts
         self.without_victims = without_victims
         self.refused: list[tuple[Status, Rows]] = []  # refusals and the nodes that give them
+        self.unasked = False  # the dry run's other filters have not been asked about all nodes that are `by_amounts`
 
     @property
     def possible(self) -> bool:
@@ -90,10 +92,13 @@ class Estimator:
         self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]], Sequence[RemovalFilter]], DryRun] = {}
         self._rebuilt = victims.rebuilt
 
-    def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None) -> CandidateEstimate:
+    def estimate(
+        self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None, *, complete: bool = True
+    ) -> CandidateEstimate:
         """Sort the nodes that refuse the pod with Unschedulable. The victims index is brought up to date.
 
-        to_release: what the victims of a node have to release; by default what the rule says of the pod.
+        to_release: what the victims of a node have to release; by default what the rule says of the pod. complete: False takes all nodes
+        whose amounts suffice for `by_amounts` until the dry run has asked its other filters, too (`DryRun.best`).
         """
         pod, diagnosis, simulation = preemptor
         resolvable = resolvable_nodes(diagnosis)
@@ -120,7 +125,7 @@ class Estimator:
         exceptions = _Inexact(
             np.array(list(inexact), np.int32), NO_ROWS if alone else nominated.nonempty_rows(), everywhere=not columns_known
         )
-        sorting = _Sorting(preemptor, estimate, exceptions, table.capacity, self._rules.over_limit)
+        sorting = _Sorting(preemptor, estimate, exceptions, table.capacity, self._rules.over_limit, complete=complete)
         if diagnosis.pre_filter is not None:
             sorting.simulate(table.live_rows() if simulation.rows is None else simulation.rows)
         else:
@@ -171,13 +176,16 @@ class _Inexact(NamedTuple):
 class _Sorting:
     """Fills one estimate."""
 
-    def __init__(self, preemptor: Preemptor, estimate: CandidateEstimate, inexact: _Inexact, capacity: int, over_limit: Status) -> None:
-        """over_limit: the refusal where the victims of a node do not release enough."""
+    def __init__(
+        self, preemptor: Preemptor, estimate: CandidateEstimate, inexact: _Inexact, capacity: int, over_limit: Status, *, complete: bool
+    ) -> None:
+        """over_limit: the refusal where the victims of a node do not release enough. complete: as for `Estimator.estimate`."""
         self._pod, self._diagnosis, self._simulation = preemptor
         self._estimate = estimate
         self._inexact = inexact
         self._capacity = capacity
         self._over_limit = over_limit
+        self._complete = complete
         self._limited = estimate.dry_run is not None and estimate.dry_run.limited
 
     def sort_refused_by_filters(self, fit: FitFilter | None, others: DryRunFilters) -> None:
@@ -232,12 +240,16 @@ class _Sorting:
         """Take over the dry run's answer for rows that filter f, which it knows, is the first to refuse."""
         dry_run, estimate, known = self._estimate.dry_run, self._estimate, {fit.f, *others.places}
         assert dry_run is not None
-        codes = self._codes(dry_run, rows)
+        codes = self._codes(dry_run, rows, ask=self._complete)
         self._refuse_short(fit.f, rows, codes)
+        fitting = codes == 0
         if others.kernels:
             estimate.to_simulate = np.concatenate((estimate.to_simulate, rows[codes == UNKNOWN]))
             self._refuse_by_others(f, rows[codes == REFUSED], known, others)
-        estimate.by_amounts = np.concatenate((estimate.by_amounts, self._pass_others(f, rows[codes == 0], known)))
+            unasked = codes == UNASKED
+            estimate.unasked = estimate.unasked or bool(unasked.any())
+            fitting |= unasked
+        estimate.by_amounts = np.concatenate((estimate.by_amounts, self._pass_others(f, rows[fitting], known)))
 
     def _refuse_by_others(self, f: int, rows: Rows, known: Collection[int], others: DryRunFilters) -> None:
         """Note rows that others of the dry run's filters refuse once all possible victims are gone, if those before them let them pass."""
@@ -272,9 +284,12 @@ class _Sorting:
         if len(refused):
             self._estimate.refused.append((self._simulation.explain(g, self._pod, code), refused))
 
-    def _codes(self, dry_run: DryRun, rows: Rows) -> NDArray[np.int32]:
-        """Return the dry run's answers; note the rows without victims, and those whose victims do not release enough."""
-        codes = dry_run.codes(rows)
+    def _codes(self, dry_run: DryRun, rows: Rows, *, ask: bool = False) -> NDArray[np.int32]:
+        """Return the dry run's answers; note the rows without victims, and those whose victims do not release enough.
+
+        ask: whether it matters what its other filters say.
+        """
+        codes = dry_run.codes(rows) if ask else dry_run.codes_so_far(rows)
         self._estimate.without_victims += int((codes == NO_VICTIM).sum())
         if self._limited:
             self._estimate.refused.append((self._over_limit, rows[codes == OVER_LIMIT]))

@@ -35,6 +35,12 @@ from koordsched._core.device_table cimport (
     index_of,
 )
 
+# Members of enums are slow to find by number and by name: a third of what Reserve asks (bench_numa_joint.py::bench_identical_pods).
+cdef tuple TYPES_BY_NUMBER = tuple(DeviceType)
+cdef tuple RESOURCES_BY_NUMBER = tuple(DeviceResource)
+cdef object GPU_MEMORY = DeviceResource.GPU_MEMORY
+cdef object GPU_RATIO = DeviceResource.GPU_MEMORY_RATIO
+
 
 cdef int32_t try_allocate(
     DeviceTable table, DeviceRequest request, Py_ssize_t index, DeviceAdjustment adjustment, DeviceScoring scoring,
@@ -124,7 +130,9 @@ cdef result_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, const
     found = []
     for type in range(TYPES):
         start = table.node[index].cells[type].start
-        amounts = {DeviceResource(first_resource(type) + request.named[type][i]): request.amount[type][request.named[type][i]]
+        if not out.taken[type].count:
+            continue
+        amounts = {RESOURCES_BY_NUMBER[first_resource(type) + request.named[type][i]]: request.amount[type][request.named[type][i]]
                    for i in range(request.named_count[type])}
         for i in range(out.taken[type].count):
             at = out.taken[type].at[i]
@@ -140,17 +148,17 @@ cdef result_of(DeviceTable table, DeviceRequest request, Py_ssize_t index, const
                     template = request.templates[f"{model[0]}-{model[1]}"][0]
                 if complete:
                     complete_amounts(given, table.columns[GPU].total[MEMORY * table.columns[GPU].capacity + start + at])
-            found.append(Allocated(DeviceType(type), table.columns[type].minor[start + at], given, function, template))
+            found.append(Allocated(TYPES_BY_NUMBER[type], table.columns[type].minor[start + at], given, function, template))
     return tuple(found)
 
 
 def complete_amounts(dict amounts not None, int64_t memory):
-    ratio = amounts.get(DeviceResource.GPU_MEMORY_RATIO)
-    asked = amounts.get(DeviceResource.GPU_MEMORY)
+    ratio = amounts.get(GPU_RATIO)
+    asked = amounts.get(GPU_MEMORY)
     if ratio is not None and asked is None:
-        amounts[DeviceResource.GPU_MEMORY] = memory_of(ratio, memory)
+        amounts[GPU_MEMORY] = memory_of(ratio, memory)
     elif asked is not None and ratio is None:
-        amounts[DeviceResource.GPU_MEMORY_RATIO] = ratio_of(asked, memory)
+        amounts[GPU_RATIO] = ratio_of(asked, memory)
 
 
 def score_node(

@@ -12,11 +12,12 @@ def filter_devices(
     adjustment: DeviceAdjustment | None = None,
     *,
     reserve: bool = False,
-    aligned: NDArray[np.uint8] | NDArray[np.bool_] | None = None,
+    aligned: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.int32]:
     """Return a code per row (`device_facts.reason_of`), 0 where `allocate` finds devices. Without the GIL, O(rows x devices).
 
-    aligned: rows whose devices were tried already, where only labels are checked (deviceshare.md §5). ValueError for another length.
+    aligned: rows whose devices were tried already, where only labels are checked (deviceshare.md §5). ValueError for another length,
+        TypeError for other flags.
     """
 
 def score_devices(

@@ -10,25 +10,25 @@ from koordsched._core.device_request cimport DeviceAdjustment, DeviceRequest
 from koordsched._core.device_score cimport DeviceScoring
 from koordsched._core.device_selection cimport Outcome
 from koordsched._core.device_table cimport HAS_ENTRY, TYPES, DeviceTable, index_of
-from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores
+from koordsched._core.rows cimport Rows, codes_in, flags_in, rows_of, scores_in, zero_codes, zero_scores
 
 cnp.import_array()
 
 
 def filter_devices(
     DeviceTable table not None, DeviceRequest request not None, cnp.ndarray rows not None, DeviceAdjustment adjustment=None, *,
-    bint reserve=False, aligned=None,
+    bint reserve=False, cnp.ndarray aligned=None,
 ):
     cdef Rows asked = rows_of(rows)
     cdef cnp.ndarray codes = zero_codes(asked)
     cdef int32_t* out = codes_in(codes)
-    cdef const uint8_t[::1] flags
     cdef const uint8_t* tried = NULL
-    if aligned is not None and asked.count:
-        flags = aligned.view("uint8")
-        if flags.shape[0] != asked.count:
-            raise ValueError(f"{flags.shape[0]} flags for {asked.count} rows")
-        tried = &flags[0]
+    if aligned is not None:
+        if cnp.PyArray_TYPE(aligned) != cnp.NPY_UINT8 or not cnp.PyArray_IS_C_CONTIGUOUS(aligned):
+            raise TypeError(f"flags must be contiguous uint8: got {aligned.dtype}")
+        if cnp.PyArray_SIZE(aligned) != asked.count:
+            raise ValueError(f"{cnp.PyArray_SIZE(aligned)} flags for {asked.count} rows")
+        tried = flags_in(aligned)
     request.prepare(table)
     if adjustment is not None:
         adjustment.prepare(table)

@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from koordsched.framework.cycle_state import CycleState
     from koordsched.framework.handle import Handle
     from koordsched.framework.interface import Codes, Flags, Scores
-    from koordsched.framework.topologymanager import NumaAffinity
+    from koordsched.framework.topologymanager import Aligned, NumaAffinity
     from koordsched.queue.events import EventHint
 
 log = get_logger(__name__)
@@ -165,7 +165,7 @@ class DeviceShare(
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         aligned = self.topology_manager.aligned(self, state, pod, nodes)
         demand: DeviceDemand = state.read(PRE_FILTER_STATE)
-        codes = self._filter(demand, nodes, None if aligned is None else aligned.view(np.bool_))
+        codes = self._filter(demand, nodes, aligned)
         if self._cache.credits.shown is not None and self._state.any_reserved and demand.adjustment is None and demands_reservation(pod):
             self._name_reservations(nodes, codes)
         return codes
@@ -178,7 +178,7 @@ class DeviceShare(
         for i in np.flatnonzero(np.isin(nodes.rows, np.array(rows, np.int32)) & (codes != 0)).tolist():
             codes[i] = of_reservation(int(codes[i]))
 
-    def _filter(self, demand: DeviceDemand, nodes: Nodes, aligned: Flags | None = None) -> Codes:
+    def _filter(self, demand: DeviceDemand, nodes: Nodes, aligned: Aligned | None = None) -> Codes:
         designated = demand.adjustment is not None
         return filter_devices(self._table, demand.request, nodes.rows, demand.adjustment, reserve=designated, aligned=aligned)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from koordsched.api.koordinator.pods import Amounts, PodNumaStatus, PodResourceSpec
+    from koordsched.api.koordinator.policies import NumaTopologyPolicy
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.quantity import QuantityFormat
     from koordsched.cache.columns import Columns
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
     from koordsched.config.koordinator_args import NodeNUMAResourceArgs, NumaScoringStrategy
     from koordsched.framework.cycle_state import Annotations
     from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
-    from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand
+    from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, PodDemand
     from koordsched.plugins.nodenumaresource.state import NumaState
 
-    ChooseNumaNodes = Callable[[NumaView], "int | Status | None"]
+    ChooseNumaNodes = Callable[[], "int | Status | None"]
     """Chooses the NUMA nodes (a mask of ids) for a pod on a node with a NUMA policy; None: no particular ones."""
 
 MILLI = 1000
@@ -84,19 +85,24 @@ def _strategy(strategy: NumaScoringStrategy) -> AllocateStrategy:
 
 
 class NodeDemand:
-    """What a pod's demand comes to on one node: whether it gets CPUs of its own (`binds`) and whether a NUMA policy holds (`aligned`)."""
+    """What a pod's demand comes to on one node: whether it gets CPUs of its own (`binds`) and which NUMA policy holds."""
 
     def __init__(
-        self, node: NodeAllocations, make_view: Callable[[int], NumaView], effective: EffectivePolicy, *, binds: bool, aligned: bool
+        self, node: NodeAllocations, make_view: Callable[[int], NumaView], demand: PodDemand, numa_policy: NumaTopologyPolicy, *, binds: bool
     ) -> None:
         self.preferred = 0  # CPUs of the reservation that the pod draws on: taken before others,
         self.only_preferred = False  # and no others
         self.node = node
         self.binds = binds
-        self.aligned = aligned
-        self.effective = effective
+        self.numa_policy = numa_policy
+        self._demand = demand
         self._make_view = make_view
         self._view: NumaView | None = None
+
+    @property
+    def effective(self) -> EffectivePolicy:
+        """Return how the pod's CPUs are bound there, if they are."""
+        return effective_policy(self._demand, self.node.bind_policy)
 
     @property
     def view(self) -> NumaView:
@@ -125,15 +131,13 @@ class Allocator:
     def on_node(self, compiled: CompiledDemand, node_name: str) -> NodeDemand | Status:
         """Return what holds between the pod and the node."""
         node, demand = self._numa.node(node_name), compiled.demand
-        bind_policy = node.bind_policy
         policy = merged_policy(demand, node.numa_policy(pod_level=self._numa.pod_level))
         if isinstance(policy, Status):
             return policy
-        binds = binds_on(demand, bind_policy)
+        binds = binds_on(demand, node.bind_policy)
         if isinstance(binds, Status):
             return binds
-        make_view = partial(self.view, compiled)
-        return NodeDemand(node, make_view, effective_policy(demand, bind_policy), binds=binds, aligned=bool(policy))
+        return NodeDemand(node, partial(self.view, compiled), demand, policy, binds=binds)
 
     def view(self, compiled: CompiledDemand, index: int) -> NumaView:
         """Return what the NUMA nodes of the node with this index have for the pod."""
@@ -143,13 +147,13 @@ class Allocator:
         """Return what the pod gets of the node; None: nothing in particular."""
         if compiled.designated is not None:
             return self._designated(compiled.designated, compiled, on_node)
-        if not (on_node.binds or on_node.aligned):
+        if not (on_node.binds or on_node.numa_policy):
             return None
         if on_node.binds and on_node.node.cpus is None:
             return NO_TOPOLOGY_TO_RESERVE
         mask: int | Status | None = None
-        if on_node.aligned:
-            mask = choose(on_node.view) if on_node.node.zones else MISSING_ZONES
+        if on_node.numa_policy:
+            mask = choose() if on_node.node.zones else MISSING_ZONES
         return mask if isinstance(mask, Status) else self.from_zones(compiled, on_node, mask)
 
     def from_zones(self, compiled: CompiledDemand, on_node: NodeDemand, mask: int | None) -> AllocatedResources | Status:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koordsched._core.hint_source import NumaHintSource
-    from koordsched._core.hints import NumaView
     from koordsched._core.numa import NumaScoring
     from koordsched._core.numa_facts import Machine
     from koordsched.cache.cache import Cache
@@ -122,5 +121,5 @@ class NumaFilter:
         return codes
 
 
-def _anywhere(_view: NumaView) -> None:
+def _anywhere() -> None:
     """Leave the NUMA nodes open: a designated allocation names its own."""

@@ -68,6 +68,7 @@ class NodeAllocations:
         "_parts",
         "_resource",
         "allocated",
+        "bind_policy",
         "cpus",
         "index",
         "max_ref_count",
@@ -86,6 +87,7 @@ class NodeAllocations:
         self.index = index
         self.options: TopologyOptions | None = None  # None: no NodeResourceTopology
         self.policy = NO_POLICY  # the Node's
+        self.bind_policy = NO_POLICY.bind  # what is demanded of every pod that requests cpu
         self.max_ref_count = 1  # how many pods may be bound to one CPU
         self.zones: Amounts = {}  # what NUMA nodes have, amplified, without reserved CPUs; ascending
         self.pods: dict[str, PodAllocation] = {}  # by uid
@@ -107,12 +109,6 @@ class NodeAllocations:
     def reserved(self) -> int:
         """Return the CPUs that are not for pods."""
         return 0 if self.options is None else self.options.reserved
-
-    @property
-    def bind_policy(self) -> CpuBindPolicy:
-        """Return what is demanded of every pod that requests cpu: by kubelet's option first, then by the label."""
-        full = self.options is not None and self.options.kubelet.has(FULL_PCPUS_ONLY)
-        return CpuBindPolicy.FULL_PCPUS if full else self.policy.bind
 
     def numa_policy(self, *, pod_level: bool) -> NumaTopologyPolicy:
         """Return the label's policy, else that of the topology. pod_level: honour kubelet's pod level policies (D11)."""
@@ -152,6 +148,8 @@ class NodeAllocations:
     def describe(self, options: TopologyOptions | None, policy: NodePolicy, max_ref_count: int) -> None:
         """Take over what is known now, and account all allocations to it."""
         self.options, self.policy, self.max_ref_count = options, policy, max_ref_count
+        # By kubelet's option first, then by the label.
+        self.bind_policy = CpuBindPolicy.FULL_PCPUS if options is not None and options.kubelet.has(FULL_PCPUS_ONLY) else policy.bind
         self.zones = {} if options is None else {numa: dict(zone.amounts) for numa, zone in options.zones.items()}
         if options is not None and options.ratios is None:
             self._amplify()
@@ -204,7 +202,7 @@ class NodeAllocations:
         """Return the node as it is without the allocations of these pods."""
         found = NodeAllocations(self.name, self.index, self._resource)
         found.options, found.policy, found.max_ref_count = self.options, self.policy, self.max_ref_count
-        found.zones, found._parts = self.zones, self._parts
+        found.zones, found._parts, found.bind_policy = self.zones, self._parts, self.bind_policy
         found.pods = dict(self.pods)
         found.cpus = None if self.cpus is None else self.cpus.copy()
         found.allocated = {numa: dict(amounts) for numa, amounts in self.allocated.items()}

@@ -34,7 +34,7 @@ from koordsched.framework.interface import (
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
-from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, Reserved, compile_args
+from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, NodeDemand, Reserved, compile_args
 from koordsched.plugins.nodenumaresource.endpoint import SERVER_ERROR, describe
 from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from koordsched._core.hint_source import NumaHintSource
-    from koordsched._core.hints import NumaView
     from koordsched._core.numa_facts import Hint, Machine
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
@@ -108,7 +107,7 @@ class NodeNUMAResource(
         demanding = self._table.demanding > 0
         if not self.versioned_others:
             return demanding
-        return (demanding, *(other.version(pod) for other in self.versioned_others if other.wants(pod)))
+        return (demanding, *[other.version(pod) for other in self.versioned_others if other.wants(pod)])
 
     def reads_rows_alone(self, pod: PodInfo) -> bool:
         return all(other.reads_rows_alone(pod) for other in self.versioned_others if other.wants(pod))
@@ -295,25 +294,23 @@ class NodeNUMAResource(
             preferred &= 0 if cpus is None else cpus.free()  # a pod that ignores reservations may have some of them
         on_node.preferred, on_node.only_preferred = preferred, only
         with self._numa.offering(node_name, preferred) if only else nullcontext():
-            return self._allocator.allocate(demand, on_node, lambda view: self._choose_numa_nodes(state, pod, demand, node_name, view))
+            return self._allocator.allocate(demand, on_node, lambda: self._choose_numa_nodes(state, pod, demand, on_node))
 
     def _keep(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, allocated: AllocatedResources) -> None:
         state.write(RESERVE_STATE, Reserved.of(demand, allocated))
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
 
-    def _choose_numa_nodes(
-        self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, view: NumaView
-    ) -> int | Status | None:
-        others = self.topology_manager.others(self, pod)
+    def _choose_numa_nodes(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, on_node: NodeDemand) -> int | Status | None:
+        others, node_name = self.topology_manager.others(self, pod), on_node.node.name
         if not others:
-            merged = view.affinity()
+            merged = on_node.view.affinity()
             return merged_status(merged) or merged.mask
         node = self._cache.node(node_name)
         if node is None:
             return error(f'node "{node_name}" not found')
-        machine, source = view.machine, _source(others, state, pod)
-        if source is None or machine.policy not in STRICT:
-            answer = self.topology_manager.admit(state, pod, node, machine)
+        source = _source(others, state, pod)
+        if source is None or on_node.numa_policy not in STRICT:
+            answer = self.topology_manager.admit(state, pod, node, on_node.view.machine)
             return answer.mask if isinstance(answer, NumaAffinity) else answer
         code, mask = self._filter.affinity(demand, node.row, source)
         if code:

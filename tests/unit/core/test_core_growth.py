@@ -42,8 +42,8 @@ def test_growing_after_a_round_that_was_not_ranked_keeps_to_its_memory() -> None
     assert evaluation.histogram() == [(0, 1, 65)]
 
 
-def test_capacity_is_rounded_up_to_whole_blocks() -> None:
-    assert [NodeTable(asked).capacity for asked in (65, 200)] == [128, 256]
+def test_capacity_is_rounded_up_to_an_odd_number_of_whole_blocks() -> None:
+    assert [NodeTable(asked).capacity for asked in (65, 200)] == [192, 320]
 
 
 def test_a_bit_column_that_is_not_there_is_an_index_error() -> None:

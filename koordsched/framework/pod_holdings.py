@@ -41,7 +41,7 @@ class PodHoldings(PodFollower, Generic[H]):
         self._cache = cache
         self._where: dict[str, str] = {}  # by uid: the node where the pod's part is counted
         self._aside: dict[str, H] = {}  # by uid: of pods that a simulation has removed
-        self._placeholders: dict[str, H] = {}  # by uid: all that their reservations hold; what owners took of it they hold
+        self.given: dict[str, H] = {}  # by uid: all that reservations hold; what owners took of it they hold. For others to read only
         self.compiled_left: dict[str, Any] = {}  # by uid, for kernels: what a reservation has left, as far as it was asked for
         self._lent: dict[str, tuple[str, H]] = {}  # by uid: of pods that are being taken over, with their node
         cache.credits.call_when_drawn(lambda _pod, placeholder: self.share(placeholder))
@@ -107,29 +107,19 @@ class PodHoldings(PodFollower, Generic[H]):
 
     def is_reserved(self, uid: str) -> bool:
         """Answer whether this is a reservation that was given something."""
-        return uid in self._placeholders
-
-    @property
-    def given(self) -> dict[str, H]:
-        """Return all that reservations were given, by uid. To be read only."""
-        return self._placeholders
+        return uid in self.given
 
     def _set_given(self, uid: str, whole: H) -> None:
-        self._placeholders[uid] = whole
+        self.given[uid] = whole
         self.compiled_left.pop(uid, None)
 
     def _forget_given(self, uid: str) -> None:
-        self._placeholders.pop(uid, None)
+        self.given.pop(uid, None)
         self.compiled_left.pop(uid, None)
-
-    @property
-    def any_reserved(self) -> bool:
-        """Whether any reservation was given something."""
-        return bool(self._placeholders)
 
     def left(self, placeholder: str) -> H | None:
         """Return what a reservation has left, None for one that was given nothing."""
-        whole = self._placeholders.get(placeholder)
+        whole = self.given.get(placeholder)
         return None if whole is None else self.left_of(whole)
 
     def lend(self, uid: str) -> H | None:
@@ -137,7 +127,7 @@ class PodHoldings(PodFollower, Generic[H]):
         if self.held_by(uid) is not None:
             name = self._where[uid]
             taken = self._take(name, uid)
-            if uid not in self._placeholders:
+            if uid not in self.given:
                 self._lent[uid] = (name, taken)
         lent = self._lent.get(uid)
         return self.left(uid) if lent is None else lent[1]
@@ -175,7 +165,7 @@ class PodHoldings(PodFollower, Generic[H]):
     def without_reservations(self, name: str) -> Iterator[None]:
         """Let the reservations of a node hold nothing, for a pod that ignores them."""
         node = self._cache.node(name)
-        lent = [] if node is None else [uid for uid in node.pods if uid in self._placeholders]
+        lent = [] if node is None else [uid for uid in node.pods if uid in self.given]
         for uid in lent:
             self.lend(uid)
         try:

@@ -166,7 +166,7 @@ class DeviceShare(
         aligned = self.topology_manager.aligned(self, state, pod, nodes)
         demand: DeviceDemand = state.read(PRE_FILTER_STATE)
         codes = self._filter(demand, nodes, aligned)
-        if self._cache.credits.shown is not None and self._state.any_reserved and demand.adjustment is None and demands_reservation(pod):
+        if self._cache.credits.shown is not None and self._state.given and demand.adjustment is None and demands_reservation(pod):
             self._name_reservations(nodes, codes)
         return codes
 
@@ -431,13 +431,11 @@ class DeviceShare(
         demand = self._demand(state, pod)
         if demand is None or demand.designated is not None:
             return None
-        way = self._required_way(state, pod)
+        way = self._required_way(state, pod) if self._state.given else None
         return demand.hints if way is None else DeviceHints(self._table, demand.request, way)
 
     def _required_way(self, state: CycleState, pod: PodInfo) -> DeviceAdjustment | None:
         """Return the only way in which the pod may be given devices if it is given a reservation that is Restricted, which lends."""
-        if not self._state.any_reserved:
-            return None
         reservation = tried_reservation(state)
         if reservation is None:
             reservation = self._cache.credits.drawn_from(pod.uid)

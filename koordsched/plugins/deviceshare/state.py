@@ -170,7 +170,7 @@ class DeviceState(PodHoldings[PodDevices]):
         if entry is None or not entry.pods:
             return [()] * len(pods)
         drawn_from = self._cache.credits.drawn_from
-        if entry.device is None or (self._placeholders and any(drawn_from(uid) is not None for uid in entry.pods)):
+        if entry.device is None or (self.given and any(drawn_from(uid) is not None for uid in entry.pods)):
             return None
         return [() if (held := entry.pods.get(pod.uid)) is None else held.held for pod in pods]
 
@@ -220,7 +220,7 @@ class DeviceState(PodHoldings[PodDevices]):
             if entry is not None:
                 self._mark(entry)
         text = new.pod.metadata.annotations.get(DEVICE_ALLOCATED)
-        known = self.held_by(new.uid) if not new.lends else self._placeholders.get(new.uid)
+        known = self.held_by(new.uid) if not new.lends else self.given.get(new.uid)
         if text is None:
             self._forget_given(new.uid)
             if old.pod.spec.node_name:
@@ -413,7 +413,7 @@ class DeviceState(PodHoldings[PodDevices]):
             entry.deleted = entry.device is not None
         self._write(entry)
         self._mark(entry)
-        for uid in self._placeholders:
+        for uid in self.given:
             self.share(uid)
         self._drop_unknown(entry)
 

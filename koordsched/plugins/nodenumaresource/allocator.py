@@ -87,6 +87,8 @@ def _strategy(strategy: NumaScoringStrategy) -> AllocateStrategy:
 class NodeDemand:
     """What a pod's demand comes to on one node: whether it gets CPUs of its own (`binds`) and which NUMA policy holds."""
 
+    __slots__ = ("_demand", "_make_view", "_view", "binds", "node", "numa_policy", "only_preferred", "preferred")
+
     def __init__(
         self, node: NodeAllocations, make_view: Callable[[int], NumaView], demand: PodDemand, numa_policy: NumaTopologyPolicy, *, binds: bool
     ) -> None:

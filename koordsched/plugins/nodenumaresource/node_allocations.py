@@ -264,11 +264,12 @@ class NodeAllocations:
             zones[part.numa] = ZoneUsage(sums, counts.get(part.numa, NO_CPUS), self.status(part.numa))
         return NumaUsage(CpuCounts(*map(sum, zip(*counts.values(), strict=True))), zones)
 
-    def sums(self, zones: Container[int]) -> Iterator[tuple[int, dict[int, int]]]:
-        """Yield what `usage` says of the amounts of each of these zones."""
+    def sums(self, numa: int) -> dict[int, int]:
+        """Return what `usage` says of the amounts of a NUMA node."""
         for part in self._parts:
-            if part.numa in zones:
-                yield part.numa, self._by_id(self.allocated.get(part.numa, {}), part)
+            if part.numa == numa:
+                return self._by_id(self.allocated.get(numa, {}), part)
+        return {}
 
     def in_zones(self, allocation: PodAllocation) -> list[tuple[int, int, int]]:
         """Return what an allocation has of zones, as the table counts it: NUMA id, resource id, amount."""

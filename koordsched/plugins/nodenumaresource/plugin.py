@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from koordsched.queue.events import EventHint
 
 PRE_FILTER_STATE = "PreFilterNodeNUMAResource"  # the CompiledDemand of pods like this one
+OTHERS_STATE = "PreFilterNodeNUMAResource/others"  # the other providers of NUMA hints for pods like this one
+AS_IT_IS = nullcontext()
 RESERVE_STATE = "ReserveNodeNUMAResource"  # the Reserved with what this pod was allocated
 
 
@@ -107,7 +109,7 @@ class NodeNUMAResource(
         demanding = self._table.demanding > 0
         if not self.versioned_others:
             return demanding
-        return (demanding, *[other.version(pod) for other in self.versioned_others if other.wants(pod)])
+        return (demanding, *[other.version(pod) for other in self.versioned_others if other.has_version(pod) and other.wants(pod)])
 
     def reads_rows_alone(self, pod: PodInfo) -> bool:
         return all(other.reads_rows_alone(pod) for other in self.versioned_others if other.wants(pod))
@@ -124,11 +126,12 @@ class NodeNUMAResource(
         if isinstance(demand, Status):
             return demand
         state.write(PRE_FILTER_STATE, demand)
+        state.write(OTHERS_STATE, self.topology_manager.others(self, pod))
         return SKIP if demand.amounts_only and not self._table.demanding else None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         demand: CompiledDemand = state.read(PRE_FILTER_STATE)
-        others = self.topology_manager.others(self, pod)
+        others = self._others(state, pod)
         source = _source(others, state, pod)
         if others and source is None and demand.designated is None:
             return self._filter.checked_codes(demand, nodes, self._checking(state, pod))
@@ -141,7 +144,7 @@ class NodeNUMAResource(
         of_other = source_code_of(code)
         if not of_other:
             return self._filter.explain(demand, code)
-        (other,) = self.topology_manager.others(self, pod)
+        (other,) = self._others(state, pod)
         refusal = other.explain_hint(state, pod, of_other)
         return unschedulable(refusal.message) if reason_of(code) is NumaReason.HINTS_REFUSED else refusal
 
@@ -157,7 +160,7 @@ class NodeNUMAResource(
         demand: CompiledDemand = state.read(PRE_FILTER_STATE)
         if demand.designated is not None:
             return None
-        others, holdings = self.topology_manager.others(self, pod), self._numa.holdings(victims)
+        others, holdings = self._others(state, pod), self._numa.holdings(victims)
         if not others:
             return NumaRemovals(holdings, demand.request)
         source = _source(others, state, pod)
@@ -170,13 +173,18 @@ class NodeNUMAResource(
         demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
         if demand is None:
             return None
-        source = _source(self.topology_manager.others(self, pod), state, pod)
+        source = _source(self._others(state, pod), state, pod)
         if source is None:
             return self._filter.checked_masks(demand, nodes, self._checking(state, pod))
         return self._filter.masks(demand, nodes, source)
 
     def _checking(self, state: CycleState, pod: PodInfo) -> Callable[[NodeInfo, Machine], NumaAffinity | Status]:
         return partial(self.topology_manager.check, state, pod)
+
+    def _others(self, state: CycleState, pod: PodInfo) -> Sequence[NumaHintProvider]:
+        """Return the other providers that have hints for the pod, worked out here where the plugin's PreFilter does not run."""
+        found: Sequence[NumaHintProvider] | None = state.read(OTHERS_STATE)
+        return self.topology_manager.others(self, pod) if found is None else found
 
     def _demand(self, state: CycleState, pod: PodInfo) -> CompiledDemand | None:
         """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
@@ -205,7 +213,7 @@ class NodeNUMAResource(
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         demand = self._demand(state, pod)
-        return None if demand is None else self._filter.scores(demand, nodes, _source(self.topology_manager.others(self, pod), state, pod))
+        return None if demand is None else self._filter.scores(demand, nodes, _source(self._others(state, pod), state, pod))
 
     # Reserve
 
@@ -293,7 +301,7 @@ class NodeNUMAResource(
         if preferred:
             preferred &= 0 if cpus is None else cpus.free()  # a pod that ignores reservations may have some of them
         on_node.preferred, on_node.only_preferred = preferred, only
-        with self._numa.offering(node_name, preferred) if only else nullcontext():
+        with self._numa.offering(node_name, preferred) if only else AS_IT_IS:
             return self._allocator.allocate(demand, on_node, lambda: self._choose_numa_nodes(state, pod, demand, on_node))
 
     def _keep(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, node_name: str, allocated: AllocatedResources) -> None:
@@ -301,7 +309,7 @@ class NodeNUMAResource(
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
 
     def _choose_numa_nodes(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, on_node: NodeDemand) -> int | Status | None:
-        others, node_name = self.topology_manager.others(self, pod), on_node.node.name
+        others, node_name = self._others(state, pod), on_node.node.name
         if not others:
             merged = on_node.view.affinity()
             return merged_status(merged) or merged.mask

@@ -107,7 +107,7 @@ class NumaState(PodHoldings[PodAllocation]):
         if any(held.cpus for held in node.pods.values()):
             return None
         drawn_from = self._cache.credits.drawn_from
-        if self._placeholders and any(drawn_from(uid) is not None for uid in node.pods):
+        if self.given and any(drawn_from(uid) is not None for uid in node.pods):
             return None
         return [() if (held := node.pods.get(pod.uid)) is None else node.in_zones(held) for pod in pods]
 
@@ -291,8 +291,8 @@ class NumaState(PodHoldings[PodAllocation]):
         if allocation.cpus:
             self._show_usage(node)
             return
-        for numa, amounts in node.sums(allocation.amounts):
-            self.table.set_allocated(node.index, numa, amounts)
+        for numa in allocation.amounts:
+            self.table.set_allocated(node.index, numa, node.sums(numa))
         self._mark(node)
 
     def _show_usage(self, node: NodeAllocations) -> None:

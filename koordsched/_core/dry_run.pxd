@@ -44,7 +44,7 @@ cdef class DryRun:
     cdef int32_t[::1] refusal           # [row] where `code` is REFUSED: the code of the other filter that refuses; [0] without others
     cdef int32_t[::1] refused_by        # [row] likewise: that filter's place among the others
     cdef Rank* rank                     # [row]; where `code` is UNASKED a bound: no victims of the row have a lower one
-    cdef int64_t[MOST_IDS] most         # of each resource of the request, the most that a pod of the index had when all rows were begun with
+    cdef int64_t[MOST_IDS] most         # of each resource of the request, the most that a pod had when all rows were begun with
     # Of the row that is evaluated: whether evicting each pod violates a budget, whether it is a victim; what each budget still allows.
     cdef uint8_t[::1] violating, victim
     cdef int64_t[::1] left

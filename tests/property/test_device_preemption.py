@@ -214,6 +214,23 @@ def test_victims_are_those_of_the_cluster_as_it_is_by_then(
             world.cache.remove_pod(uid)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(running, st.sampled_from(DEVICES)), min_size=9, max_size=14),
+    st.sampled_from(REQUESTS),
+    st.integers(1, 4),
+)
+def test_the_best_of_many_nodes_is_found_though_not_all_filters_are_asked_about_each(
+    nodes: list[tuple[Running, str]], request: Callable[[str], PodBuilder], priority: int
+) -> None:
+    world = cluster(nodes)
+    info = world.signed(request("high").priority(priority).info())
+    best = check(world, finder_of(world), info)
+    found = world.find(info)
+    if isinstance(found, Diagnosis):
+        assert finder_of(world).may_exist(Preemptor(info, found, world.simulation(info))) or best is None
+
+
 @pytest.mark.parametrize("used", [2, 1], ids=["amounts refuse", "devices refuse"])
 def test_no_node_is_simulated_where_each_card_holds_halves_and_a_whole_one_is_wanted(monkeypatch: pytest.MonkeyPatch, used: int) -> None:
     """Amounts alone would choose any two halves, or with one half on each card none at all."""

@@ -92,9 +92,7 @@ class Estimator:
         self._dry_runs: dict[tuple[int, Request, int, Sequence[tuple[int, int]], Sequence[RemovalFilter]], DryRun] = {}
         self._rebuilt = victims.rebuilt
 
-    def estimate(
-        self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None, *, complete: bool = True
-    ) -> CandidateEstimate:
+    def estimate(self, preemptor: Preemptor, to_release: Mapping[str, int] | None = None, *, complete: bool = True) -> CandidateEstimate:
         """Sort the nodes that refuse the pod with Unschedulable. The victims index is brought up to date.
 
         to_release: what the victims of a node have to release; by default what the rule says of the pod. complete: False takes all nodes

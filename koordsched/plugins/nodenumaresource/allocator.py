@@ -90,7 +90,13 @@ class NodeDemand:
     __slots__ = ("_demand", "_make_view", "_view", "binds", "node", "numa_policy", "only_preferred", "preferred")
 
     def __init__(
-        self, node: NodeAllocations, make_view: Callable[[int], NumaView], demand: PodDemand, numa_policy: NumaTopologyPolicy, *, binds: bool
+        self,
+        node: NodeAllocations,
+        make_view: Callable[[int], NumaView],
+        demand: PodDemand,
+        numa_policy: NumaTopologyPolicy,
+        *,
+        binds: bool,
     ) -> None:
         self.preferred = 0  # CPUs of the reservation that the pod draws on: taken before others,
         self.only_preferred = False  # and no others

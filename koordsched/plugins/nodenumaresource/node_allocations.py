@@ -22,7 +22,7 @@ from koordsched.cache.columns import BASE_RESOURCES
 from koordsched.plugins.nodenumaresource.node_topology import NO_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koordsched._core.cpuset import CpuTopology
     from koordsched.api.koordinator.nodes import NodePolicy

@@ -36,10 +36,10 @@ def changes(table: NodeTable, position: int) -> dict[int, int]:
 
 
 def test_capacity_is_at_least_one_block() -> None:
-    assert [NodeTable(asked).capacity for asked in (0, 1, 64, 128)] == [64, 64, 64, 128]
+    assert [NodeTable(asked).capacity for asked in (0, 1, 64, 192)] == [64, 64, 64, 192]
 
 
-def test_growing_doubles_the_capacity_and_keeps_every_fact() -> None:
+def test_growing_at_least_doubles_the_capacity_and_keeps_every_fact() -> None:
     table = live_table(64)
     label, bit = table.new_attribute(), table.new_bit()
     table.set_allocatable(63, {CPU: 4000})
@@ -47,7 +47,7 @@ def test_growing_doubles_the_capacity_and_keeps_every_fact() -> None:
     table.set_attribute(label, 63, 7, TAINTS)
     table.set_bit(bit, 63)
     row = table.acquire_row()
-    assert (row, table.capacity) == (64, 128)
+    assert (row, table.capacity) == (64, 192)
     assert (table.allocatable_of(63, CPU), table.requested_of(63, CPU), table.attribute_of(label, 63)) == (4000, 500, 7)
     assert table.has_bit(bit, 63)
     assert not table.has_bit(bit, 64)

@@ -204,12 +204,14 @@ def test_labels_keep_shares_out() -> None:
 
 def test_on_aligned_rows_labels_alone_are_checked() -> None:
     node = DeviceNodes().describe((FPGA, [fpga(0)]))
-    rows, aligned = np.array([node.row], np.int32), np.array([True])
+    rows, aligned = np.array([node.row], np.int32), np.ones(1, np.uint8)
     assert not filter_devices(node.table, gpus(percent=50), rows, aligned=aligned)[0]
     refused = filter_devices(node.table, gpus(percent=50, isolation_provider="x"), rows, aligned=aligned)
     assert named(int(refused[0])) == "NO_ISOLATION_PROVIDER"
     with pytest.raises(ValueError, match="2 flags for 1 rows"):
-        filter_devices(node.table, gpus(), rows, aligned=np.array([True, False]))
+        filter_devices(node.table, gpus(), rows, aligned=np.ones(2, np.uint8))
+    with pytest.raises(TypeError, match="must be contiguous uint8: got bool"):
+        filter_devices(node.table, gpus(), rows, aligned=np.array([True]))
 
 
 def test_nodes_without_an_entry_pass_and_give_nothing() -> None:

@@ -58,8 +58,8 @@ class DryRun:
 
         The other filters are asked only about rows that may be better than the best one known by then. Compared are, the smaller the
         better, the next one where all before are equal: victims that violate a disruption budget, the highest priority of a victim, the
-        sum over victims of priority + 2^31, the number of victims, victims of DaemonSets, how long the oldest victim of the highest priority
-        has run, and order[row].
+        sum over victims of priority + 2^31, the number of victims, victims of DaemonSets, how long the oldest victim of the highest
+        priority has run, and order[row].
         """
 
     def ranks(self, rows: NDArray[np.int32]) -> tuple[NDArray[Any], ...]:

@@ -208,7 +208,7 @@ cdef class Evaluation:
 
     def work_rows(self):
         """Return the rows that the current filter or scorer has to answer for. Valid until its answer is stored."""
-        return self.scratch.work_array[:self.scratch.work_count]
+        return self.scratch.first_row if self.scratch.work_count == 1 else self.scratch.work_array[:self.scratch.work_count]
 
     # Filters
 

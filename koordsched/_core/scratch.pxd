@@ -20,6 +20,7 @@ cdef class Scratch:
     cdef object listed_of       # the Verdicts whose feasible rows are in `listed`; None: those of none
     cdef Py_ssize_t listed_count
     cdef object work_array      # the numpy array that owns `work`, so that a slice of it can be handed to a plugin
+    cdef object first_row       # work_array[:1], kept, because most pods' plugins are asked about one row each
     cdef bint fresh             # this round began with nothing known
     cdef Py_ssize_t capacity    # rows that every list has room for
     cdef Py_ssize_t dirty_count

@@ -23,6 +23,7 @@ cdef class Scratch:
         self.alive = np.empty(capacity, np.int32)
         self.work_array = np.empty(capacity, np.int32)
         self.work = self.work_array
+        self.first_row = self.work_array[:1]
         self.listed = np.empty(capacity, np.int32)
         self.flag = np.zeros(capacity, np.uint8)
         self.capacity = capacity

@@ -131,9 +131,8 @@ class NodeNUMAResource(
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Codes | None:
         demand: CompiledDemand = state.read(PRE_FILTER_STATE)
-        others = self._others(state, pod)
-        source = _source(others, state, pod)
-        if others and source is None and demand.designated is None:
+        source = self._source(state, pod)
+        if source is None and demand.designated is None and self._others(state, pod):
             return self._filter.checked_codes(demand, nodes, self._checking(state, pod))
         return self._filter.codes(demand, nodes, source)
 
@@ -163,7 +162,7 @@ class NodeNUMAResource(
         others, holdings = self._others(state, pod), self._numa.holdings(victims)
         if not others:
             return NumaRemovals(holdings, demand.request)
-        source = _source(others, state, pod)
+        source = self._source(state, pod)
         followed = others[0].removal_filter(state, pod, victims) if isinstance(others[0], FilterNodesPlugin) else None
         if source is None or followed is None:
             return None
@@ -173,7 +172,7 @@ class NodeNUMAResource(
         demand: CompiledDemand | None = state.read(PRE_FILTER_STATE)
         if demand is None:
             return None
-        source = _source(self._others(state, pod), state, pod)
+        source = self._source(state, pod)
         if source is None:
             return self._filter.checked_masks(demand, nodes, self._checking(state, pod))
         return self._filter.masks(demand, nodes, source)
@@ -185,6 +184,11 @@ class NodeNUMAResource(
         """Return the other providers that have hints for the pod, worked out here where the plugin's PreFilter does not run."""
         found: Sequence[NumaHintProvider] | None = state.read(OTHERS_STATE)
         return self.topology_manager.others(self, pod) if found is None else found
+
+    def _source(self, state: CycleState, pod: PodInfo) -> NumaHintSource | None:
+        """Return the hints of the one other provider that has some, if kernels can ask for them."""
+        others = self._others(state, pod)
+        return others[0].hint_source(state, pod) if len(others) == 1 else None
 
     def _demand(self, state: CycleState, pod: PodInfo) -> CompiledDemand | None:
         """Return the pod's demand, compiled here where the plugin scores, reserves or gives hints and does not filter."""
@@ -213,7 +217,7 @@ class NodeNUMAResource(
 
     def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Nodes) -> Scores | None:
         demand = self._demand(state, pod)
-        return None if demand is None else self._filter.scores(demand, nodes, _source(self._others(state, pod), state, pod))
+        return None if demand is None else self._filter.scores(demand, nodes, self._source(state, pod))
 
     # Reserve
 
@@ -309,14 +313,13 @@ class NodeNUMAResource(
         self._numa.reserve(node_name, self._allocator.record(pod, demand, allocated))
 
     def _choose_numa_nodes(self, state: CycleState, pod: PodInfo, demand: CompiledDemand, on_node: NodeDemand) -> int | Status | None:
-        others, node_name = self._others(state, pod), on_node.node.name
-        if not others:
+        source, node_name = self._source(state, pod), on_node.node.name
+        if source is None and not self._others(state, pod):
             merged = on_node.view.affinity()
             return merged_status(merged) or merged.mask
         node = self._cache.node(node_name)
         if node is None:
             return error(f'node "{node_name}" not found')
-        source = _source(others, state, pod)
         if source is None or on_node.numa_policy not in STRICT:
             answer = self.topology_manager.admit(state, pod, node, on_node.view.machine)
             return answer.mask if isinstance(answer, NumaAffinity) else answer
@@ -421,8 +424,3 @@ class NodeNUMAResource(
 
 def _of_reservation(refusal: Status) -> Status:
     return Status(refusal.code, tuple(f"Reservation(s) {reason}" for reason in refusal.reasons))
-
-
-def _source(others: Sequence[NumaHintProvider], state: CycleState, pod: PodInfo) -> NumaHintSource | None:
-    """Return the hints of the one other plugin that has some, if kernels can ask for them."""
-    return others[0].hint_source(state, pod) if len(others) == 1 else None

@@ -7,9 +7,9 @@ allows 2 ms and 100 us for all of a cycle. Fixed seed. Last measured (min, 2-cor
     1,000 rows, Filter and Score of both plugins   0.46 ms, of which Filter with the hints of both 0.26, Score of devices 0.13
     one row                                        3 us
     a whole search, of a new kind                  0.7 ms with the default plugins
-    a whole search, of an identical pod            25 - 36 us; being assumed and Reserve, which takes the CPUs and GPUs, 70 more than
-                                                   that: the sum is what bench_identical_pods shows (125 us of CPU time on a
-                                                   2-core EPYC with a load of ten, where find takes 53)
+    a whole search, of an identical pod            40 us on a 2-core EPYC with a load of six; being assumed 8, and Reserve, which takes
+                                                   the CPUs and GPUs, 49: the sum is what bench_identical_pods shows (95 - 100 us,
+                                                   where that before took 116 - 121)
 """
 
 from __future__ import annotations

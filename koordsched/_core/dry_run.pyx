@@ -1,6 +1,8 @@
 """The dry run of preemption on all rows at once: the victims of each row, and how the rows compare.
 
-Amounts decide, and of the preemptor's other filters those that say what they would answer while pods are removed (`RemovalFilter`).
+Amounts decide, and of the preemptor's other filters those that say what they would answer while pods are removed (`RemovalFilter`). These
+take ten times as long as amounts, so a row is asked about only when its answer is needed: until then it has a rank that no victims of it
+go below, and most rows cannot be the best by that (bench_deviceshare.py, "first attempt").
 """
 
 import numpy as np

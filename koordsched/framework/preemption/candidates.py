@@ -3,7 +3,8 @@
 kube-scheduler tries nodes from a random one on until a tenth of them, at least a hundred, are candidates. Here all nodes count that can be
 judged by amounts (`estimate`), and the others in the order of what they can be worth at best:
 
-- For rows judged by amounts the kernel has the victims and how they rank; the best one is a minimum over columns.
+- For rows judged by amounts the kernel has the victims and how they rank; the best one is a minimum over columns. Where other filters have
+  to be asked as well, it is found without asking about all rows, and only where there is none they all are.
 - Every other row is simulated with all filters. Whatever these demand, the evicted pods must make room for the pod's request, so some
   victim has at least the priority that `lower_bounds` names, and one violates a budget if `lower_bounds` says so. Rows are simulated in
   the order of these bounds, and no more once no bound is better than the best candidate so far: (violations, highest priority) of any

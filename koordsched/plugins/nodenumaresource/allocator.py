@@ -6,7 +6,7 @@ Decides; `state.NumaState` keeps what is decided, and the pod's annotations publ
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -120,7 +120,7 @@ class NodeDemand:
         return self._view
 
 
-class AllocatedResources(NamedTuple):
+class AllocatedResources(msgspec.Struct, frozen=True):
     """The CPUs, as a set, and the amounts that a pod gets of a node."""
 
     on_node: NodeDemand
@@ -249,7 +249,7 @@ class Allocator:
         return PodAllocation.of(pod, allocated.cpus, compiled.demand.spec.exclusive, allocated.amounts)
 
 
-class Reserved(NamedTuple):
+class Reserved(msgspec.Struct, frozen=True):
     """What a pod was given, until it is written to the pod (§11): most of the work of that can wait until it is bound."""
 
     spec: str | None  # the resource-spec with what it left open filled in; None when it left nothing open

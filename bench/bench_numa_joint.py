@@ -8,7 +8,7 @@ allows 2 ms and 100 us for all of a cycle. Fixed seed. Last measured (min, 2-cor
     one row                                        3 us
     a whole search, of a new kind                  0.7 ms with the default plugins
     a whole search, of an identical pod            40 us on a 2-core EPYC with a load of six; being assumed 8, and Reserve, which takes
-                                                   the CPUs and GPUs, 49: the sum is what bench_identical_pods shows (95 - 100 us,
+                                                   the CPUs and GPUs, 49: the sum is what bench_identical_pods shows (93 - 97 us,
                                                    where that before took 116 - 121)
 """
 

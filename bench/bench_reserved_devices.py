@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from bench_reservation import place_each
+from bench_reservation import place, place_each
 from support.builders import node, pod
 from support.devices import allocation, device
 from support.reservations import WITH_DEVICES, ReservationWorld, available
@@ -30,25 +30,35 @@ from koordsched.plugins.deviceshare.check import device_state
 NODES = 1_000
 SAME_SWITCH = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
 SUITABLE = [(0, 1), (2, 4), (3, 6), (5, 7)]  # the first of one switch
+SWITCHES = [(0, 1), (2, 3), (4, 5), (6, 7)]
 _serial = count()
 
 
 def cluster(reservations: int) -> ReservationWorld:
     """Return nodes with so many Available reservations each, of which one has two GPUs of one switch."""
+    return _cluster([(minors, "x") for minors in SUITABLE[:reservations]])
+
+
+def cluster_of_sets() -> ReservationWorld:
+    """Return nodes with four Available reservations each, of the GPUs of one switch and for owners of their own: x0 to x3."""
+    return _cluster([(minors, f"x{place}") for place, minors in enumerate(SWITCHES)])
+
+
+def _cluster(reservations: list[tuple[tuple[int, int], str]]) -> ReservationWorld:
     world = ReservationWorld(Setup(WITH_DEVICES))
     for index in range(NODES):
         name = f"node-{index:04d}"
         world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
         device_state(world).set_device(device(name, gpus="2x2x2,80Gi"))
-        for place, minors in enumerate(SUITABLE[:reservations]):
+        for place, (minors, of) in enumerate(reservations):
             metadata = {"annotations": {DEVICE_ALLOCATED: allocation(gpu=list(minors))}}
-            world.reservations.put(available(f"r{index}-{place}", name, {"koordinator.sh/gpu": "200"}, "x", metadata=metadata))
+            world.reservations.put(available(f"r{index}-{place}", name, {"koordinator.sh/gpu": "200"}, of, metadata=metadata))
     return world
 
 
-def owner(world: ReservationWorld, milli_cpu: int = 0) -> PodInfo:
+def owner(world: ReservationWorld, milli_cpu: int = 0, of: str = "x") -> PodInfo:
     serial = next(_serial)
-    made = pod(f"owner-{serial}").uid(f"uid-{serial}").label("app", "x").request("koordinator.sh/gpu", "200")
+    made = pod(f"owner-{serial}").uid(f"uid-{serial}").label("app", of).request("koordinator.sh/gpu", "200")
     made = made.annotation(DEVICE_ALLOCATE_HINT, SAME_SWITCH)
     return world.signed((made.cpu(f"{milli_cpu}m") if milli_cpu else made).info())
 
@@ -63,6 +73,18 @@ def bench_equal_owners(benchmark: Any, reservations: int) -> None:
 def bench_owners_of_a_new_kind(benchmark: Any, reservations: int) -> None:
     world, sizes = cluster(reservations), count(1000)
     place_each(benchmark, world, lambda: owner(world, next(sizes)), rounds=10, warmup=1)
+
+
+def bench_owners_of_a_new_set(benchmark: Any) -> None:
+    """Each is the first of all that match its 1,000 reservations, one a node; what their nodes are without these was never asked."""
+    worlds, sets = [cluster_of_sets() for _ in range(3)], count()
+
+    def make() -> tuple[tuple[ReservationWorld, PodInfo], dict[str, Any]]:
+        serial = next(sets)
+        world = worlds[serial // len(SWITCHES)]
+        return (world, owner(world, of=f"x{serial % len(SWITCHES)}")), {}
+
+    benchmark.pedantic(place, setup=make, rounds=11, warmup_rounds=1)
 
 
 @pytest.mark.parametrize("reservations", [1, 4])

@@ -558,6 +558,19 @@ cdef class ReservationTable:
         return total // self.weights[slot]
 
 
+def refusal_of(Py_ssize_t row, uid, sources not None):
+    cdef list of = [<ReservedSource?> source for source in sources]
+    for source in of:
+        (<ReservedSource> source).begin()
+    if not _know(of, row, uid):
+        return UNKNOWN
+    _hide(of, row, uid)
+    try:
+        return _ask(of, row, uid)
+    finally:
+        _show(of, row, uid)
+
+
 # What is asked of all sources, in their order
 
 

@@ -132,6 +132,15 @@ class PodHoldings(PodFollower, Generic[H]):
         whole = self._placeholders.get(placeholder)
         return None if whole is None else self.left_of(whole)
 
+    def compiled(self, placeholder: str) -> Any:
+        """Return what a reservation has left as kernels read it, None for one that was given nothing."""
+        if placeholder not in self._placeholders:
+            return None
+        found = self.compiled_left.get(placeholder)
+        if found is None:
+            found = self.compiled_left[placeholder] = self.compile_left(placeholder)
+        return found
+
     def lend(self, uid: str) -> H | None:
         """Let a reservation, or a pod that one takes over, hold nothing until `share`, so that others can be given of it; what it has."""
         if self.held_by(uid) is not None:

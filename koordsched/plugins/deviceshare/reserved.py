@@ -53,20 +53,6 @@ def of_reservation(code: int) -> int:
     return code if reason_of(code) in OF_NODES else code | OF_RESERVATION
 
 
-def ways_to_take(left: PodDevices, *, restricted: bool) -> Sequence[DeviceAdjustment]:
-    """Return how devices may be taken where a reservation has this left, the best way first."""
-    amounts: dict[DeviceType, dict[int, Mapping[DeviceResource, int]]] = {}
-    vfs: dict[DeviceType, dict[int, Sequence[str]]] = {}
-    for held in left.held:
-        amounts.setdefault(held.type, {})[held.minor] = held.amounts
-        if held.vfs:
-            vfs.setdefault(held.type, {})[held.minor] = held.vfs
-    if restricted:
-        required = amounts or {device_type: {} for device_type in DeviceType}
-        return (DeviceAdjustment(required=required, required_minors=amounts, only_vfs=vfs),)
-    return DeviceAdjustment(only=amounts, only_vfs=vfs), DeviceAdjustment(preferred=amounts)
-
-
 def way_to_include(held: Sequence[PodDevices]) -> DeviceAdjustment:
     """Return how a Reservation's devices may be taken that takes over pods with these: theirs have to be among them."""
     minors: dict[DeviceType, set[int]] = {}

@@ -25,7 +25,7 @@ from koordsched._core.device_facts import NodeAccelerators
 from koordsched._core.device_removals import DeviceHoldings
 from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_table import DeviceTable
-from koordsched._core.device_view import HiddenDevices, are_listed
+from koordsched._core.device_view import HiddenDevices
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, GPU_PARTITIONS, has_null_devices
 from koordsched.api.koordinator.reading import Malformed
@@ -46,7 +46,7 @@ from koordsched.plugins.deviceshare.node_devices import (
 from koordsched.plugins.deviceshare.reserved import is_restricted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,13 +101,6 @@ class DeviceEntry:
     def unknown(self) -> bool:
         """Return whether nothing is known."""
         return self.device is None and not self.pods and self.accelerators == UNLABELLED
-
-    def without(self, uids: Collection[str]) -> DeviceEntry:
-        """Return what is known of the node, but for what these pods hold."""
-        rest = DeviceEntry(self.name, self.index)
-        rest._device, rest.deleted, rest._ids, rest.accelerators = self._device, self.deleted, self._ids, self.accelerators
-        rest.pods = {uid: held for uid, held in self.pods.items() if uid not in uids}
-        return rest
 
     def held(self) -> Iterator[HeldDevice]:
         """Yield all that pods hold."""
@@ -234,14 +227,22 @@ class DeviceState(PodHoldings[PodDevices]):
         holding = [pod for pod in pods if pod.uid in self._where]
         if not holding:
             return None
-        name = self._name(row, holding[0])
-        entry = self._entries[name]
-        parts = [entry.pods.get(pod.uid) for pod in holding]
-        held = [device for part in parts if part is not None for device in part.held]
-        if None in parts or not are_listed(self.table, entry.index, held):
-            return RemovedPods(self, holding, row)
-        rest = entry.without([pod.uid for pod in holding])
-        return HiddenDevices(self.table, entry.index, self._entries, name, rest, (len(entry.pods), len(rest.pods)), held)
+        entry = self._entries[self._name(row, holding[0])]
+        held: dict[str, LeftDevices] = {}
+        for pod in holding:
+            devices = entry.pods.get(pod.uid)
+            compiled = None if devices is None else self._compiled(devices)
+            if compiled is None or not compiled.is_counted_on(entry.index):
+                return RemovedPods(self, holding, row)
+            held[pod.uid] = compiled
+        return HiddenDevices(self.table, entry.index, entry, held)
+
+    def _compiled(self, devices: PodDevices) -> LeftDevices:
+        """Return what a pod holds, as kernels read it: of a reservation that is what it has left."""
+        if not devices.held or devices.uid not in self._placeholders:  # else it may be that what is left could not be counted
+            return LeftDevices(self.table, devices.held, restricted=False)
+        found: LeftDevices = self.compiled(devices.uid)
+        return found
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotation says. One that cannot be read leaves what is recorded."""

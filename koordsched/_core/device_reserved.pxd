@@ -1,11 +1,13 @@
 # Which reservations of a row have the devices that a pod asks for (deviceshare.md §8).
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from koordsched._core.device_request cimport Amounts, Buses, DeviceAdjustment, DeviceRequest
 from koordsched._core.device_table cimport TYPES, DeviceTable
 from koordsched._core.reserved_source cimport ReservedSource
 
+@cython.no_gc  # there may be as many as reservations, and none refers to what refers to it
 cdef class LeftDevices:
     """What a reservation has left, or a pod holds, ascending by type and minor, each device once."""
     cdef DeviceTable table

@@ -3,6 +3,7 @@
 What a reservation has left is compiled once until it changes, and the allocator that Reserve asks is asked here too.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -37,6 +38,7 @@ cdef int64_t LARGEST_AMOUNT = (<int64_t> 1) << 48  # that the table counts
 cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
 
 
+@cython.no_gc
 cdef class LeftDevices:
 
     def __init__(self, DeviceTable table not None, held not None, *, bint restricted):
@@ -58,7 +60,7 @@ cdef class LeftDevices:
     cdef int _add(self, int type, int64_t minor, dict amounts) except -1:
         cdef Amounts* of = &self.amounts[self.count]
         cdef int r
-        if self.count and of[-1].type == type and of[-1].minor == minor:
+        if self.count and (of - 1).type == type and (of - 1).minor == minor:
             of -= 1  # of a device that stands there twice the last one counts
             memset(of, 0, sizeof(Amounts))
             self.plain = False

@@ -25,7 +25,7 @@ from koordsched._core.device_facts import NodeAccelerators
 from koordsched._core.device_removals import DeviceHoldings
 from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_table import DeviceTable
-from koordsched._core.device_view import HiddenDevices
+from koordsched._core.device_view import hidden_devices
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, GPU_PARTITIONS, has_null_devices
 from koordsched.api.koordinator.reading import Malformed
@@ -46,7 +46,7 @@ from koordsched.plugins.deviceshare.node_devices import (
 from koordsched.plugins.deviceshare.reserved import is_restricted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node
     from koordsched.api.koordinator.devices import Device
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.cluster.object_store import FinalState
     from koordsched.framework.handle import Handle
 
@@ -223,19 +224,9 @@ class DeviceState(PodHoldings[PodDevices]):
                 return  # it could not be read, which was reported then
             self._read(new, row)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        holding = [pod for pod in pods if pod.uid in self._where]
-        if not holding:
-            return None
-        entry = self._entries[self._name(row, holding[0])]
-        held: dict[str, LeftDevices] = {}
-        for pod in holding:
-            devices = entry.pods.get(pod.uid)
-            compiled = None if devices is None else self._compiled(devices)
-            if compiled is None or not compiled.is_counted_on(entry.index):
-                return RemovedPods(self, holding, row)
-            held[pod.uid] = compiled
-        return HiddenDevices(self.table, entry.index, entry, held)
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        hidden = hidden_devices(self.table, pods, self._cache.infos, self._entries, self.compiled_left, self._compiled)
+        return [(row, RemovedPods(self, pods[row], row) if part is None else part) for row, part in hidden]
 
     def _compiled(self, devices: PodDevices) -> LeftDevices:
         """Return what a pod holds, as kernels read it: of a reservation that is what it has left."""
@@ -258,6 +249,8 @@ class DeviceState(PodHoldings[PodDevices]):
             self._set_given(pod.uid, found)
             found = self.left_of(found)
         self.reserve(self._name(row, pod), found)
+        if pod.lends:
+            self.compiled(pod.uid)  # now, since the first of its owners may have a thousand such
 
     def _report_pod(self, pod: PodInfo, problem: str) -> None:
         log.warning("what a pod has of devices cannot be meant", pod=pod.key, problem=problem)

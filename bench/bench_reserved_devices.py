@@ -50,9 +50,9 @@ def _cluster(reservations: list[tuple[tuple[int, int], str]]) -> ReservationWorl
         name = f"node-{index:04d}"
         world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
         device_state(world).set_device(device(name, gpus="2x2x2,80Gi"))
-        for place, (minors, of) in enumerate(reservations):
+        for number, (minors, of) in enumerate(reservations):
             metadata = {"annotations": {DEVICE_ALLOCATED: allocation(gpu=list(minors))}}
-            world.reservations.put(available(f"r{index}-{place}", name, {"koordinator.sh/gpu": "200"}, of, metadata=metadata))
+            world.reservations.put(available(f"r{index}-{number}", name, {"koordinator.sh/gpu": "200"}, of, metadata=metadata))
     return world
 
 

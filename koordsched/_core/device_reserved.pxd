@@ -1,7 +1,7 @@
 # Which reservations of a row have the devices that a pod asks for (deviceshare.md §8).
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from koordsched._core.device_request cimport Amounts, Buses, DeviceAdjustment, DeviceRequest
 from koordsched._core.device_table cimport TYPES, DeviceTable
@@ -45,6 +45,7 @@ cdef class ReservedDevices(ReservedSource):
     cdef dict known                    # by uid: LeftDevices of these, as far as they were asked for
     cdef object compile_left
     cdef bint demanded                 # the pod may only go where it is given a reservation
+    cdef bint aligned                  # devices come from the NUMA nodes that the pod is aligned to
 
     cdef LeftDevices left(self, uid)
-    cdef int32_t _try(self, Py_ssize_t index, DeviceAdjustment way) noexcept
+    cdef int32_t _try(self, Py_ssize_t index, DeviceAdjustment way, uint64_t mask) noexcept

@@ -26,7 +26,13 @@ class LeftDevices:
         """Answer whether kernels can take this off the node with this index, and put it back: they know it, and a Device lists it all."""
 
 def allocate_left(
-    table: DeviceTable, request: DeviceRequest, row: int, left: LeftDevices, scoring: DeviceScoring | None = None, *, mask: int | None = None
+    table: DeviceTable,
+    request: DeviceRequest,
+    row: int,
+    left: LeftDevices,
+    scoring: DeviceScoring | None = None,
+    *,
+    mask: int | None = None,
 ) -> int | Sequence[Allocated]:
     """Return the devices that a reservation, which holds nothing, lets a pod have, the best way first; or why there are none.
 
@@ -45,8 +51,10 @@ class ReservedDevices(ReservedSource):
         compile_left: Callable[[str], LeftDevices],
         *,
         demanded: bool,
+        aligned: bool,
     ) -> None:
         """given: by uid the reservations that were given devices. known: what these have left, filled by `compile_left` when asked for.
 
         Whoever has them keeps both up to date. demanded: the pod may only go where it is given a reservation, which texts then say.
+        aligned: devices come from the NUMA nodes that a source before this one has aligned the pod to.
         """

@@ -4,7 +4,7 @@ What a reservation has left is compiled once until it changes, and the allocator
 """
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -243,7 +243,7 @@ cdef class ReservedDevices(ReservedSource):
 
     def __init__(
         self, DeviceTable table not None, DeviceRequest request not None, dict given not None, dict known not None, compile_left, *,
-        bint demanded
+        bint demanded, bint aligned
     ):
         self.table = table
         self.request = request
@@ -251,6 +251,7 @@ cdef class ReservedDevices(ReservedSource):
         self.known = known
         self.compile_left = compile_left
         self.demanded = demanded
+        self.aligned = aligned
 
     cdef int begin(self) except -1:
         self.request.prepare(self.table)
@@ -282,13 +283,14 @@ cdef class ReservedDevices(ReservedSource):
             self.left(uid).count_on(index_of(self.table, row), -1)
         return 0
 
-    cdef int32_t refusal(self, Py_ssize_t row, uid) except -1:
+    cdef int32_t refusal(self, Py_ssize_t row, uid, uint64_t* numa) except -1:
         cdef Py_ssize_t index = index_of(self.table, row)
         cdef int32_t code = check_labels(self.table, self.request, index)
         cdef LeftDevices left
+        cdef uint64_t mask = numa[0] if self.aligned else 0
         if code == PASS and self.table.node[index].flags & HAS_ENTRY:
             if uid is None or uid not in self.given:
-                code = self._try(index, None)
+                code = self._try(index, None, mask)
             else:
                 left = self.left(uid)
                 left.look_up_buses()
@@ -296,16 +298,16 @@ cdef class ReservedDevices(ReservedSource):
                     WAY.take_alone(left)
                 else:
                     WAY.take_only(left)
-                    code = self._try(index, WAY)
+                    code = self._try(index, WAY, mask)
                     if code == PASS:
                         return PASS
                     WAY.prefer(left)
-                code = self._try(index, WAY)
+                code = self._try(index, WAY, mask)
         return code if uid is None or not self.demanded else _of_reservation(code)
 
-    cdef int32_t _try(self, Py_ssize_t index, DeviceAdjustment way) noexcept:
+    cdef int32_t _try(self, Py_ssize_t index, DeviceAdjustment way, uint64_t mask) noexcept:
         cdef Outcome out
-        return try_allocate(self.table, self.request, index, way, None, 0, True, &out)
+        return try_allocate(self.table, self.request, index, way, None, mask, True, &out)
 
 
 def allocate_left(

@@ -51,9 +51,7 @@ def locate(pods: dict[str, P], uids: Iterable[str]) -> tuple[dict[int, list[P]],
 def rows_of_pods(pods: dict[str, P], uids: Collection[str]) -> NDArray[np.int32]:
     """Return the row of its own on which each of these pods is counted, -1 for those that are on none."""
 
-def row_views(
-    table: NodeTable, states: dict[int, list[P]], bits: dict[int, list[int]], parts: dict[int, list[Part]]
-) -> list[RowView]:
+def row_views(table: NodeTable, states: dict[int, list[P]], bits: dict[int, list[int]], parts: dict[int, list[Part]]) -> list[RowView]:
     """Make the views of many rows without these pods. bits, parts: as `RowView` takes them, of rows that have any."""
 
 class RowView:

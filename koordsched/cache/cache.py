@@ -29,7 +29,7 @@ from koordsched.cache.plugin_state import Shared, Signatures
 from koordsched.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     import numpy as np

@@ -9,7 +9,7 @@ that hiding is one call for the table's columns. A plugin with state of its own 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched._core.view import RowView, TableView
 from koordsched.api.resources import PodResources
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched._core.table import NodeTable
+    from koordsched._core.view import CountedPod
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.cache import PodState
+
+    States = dict[int, list[Any]]
+    """Pods that are counted on rows (`CountedPod`), by row."""
 
 
 class CountedPods(Protocol):
@@ -34,10 +37,10 @@ class CountedPods(Protocol):
     def row_of(self, uid: str) -> int | None:
         """Return the row on which the pod is counted; None if there is none of its own, or a simulation has removed the pod."""
 
-    def locate(self, uids: Iterable[str]) -> tuple[dict[int, list[PodState]], list[str]]:
+    def locate(self, uids: Iterable[str]) -> tuple[States, list[str]]:
         """Return which of these pods each row counts, and the uids of those of which `row_of` is None. O(these pods)."""
 
-    def rows_without(self, states: dict[int, list[PodState]]) -> list[RowView]:
+    def rows_without(self, states: States) -> list[RowView]:
         """Compile what each of these rows looks like without these pods, which are counted there. O(these pods)."""
 
 
@@ -344,5 +347,5 @@ class OwnerView:
         self.stamp = self._counted.table.next_stamp()
 
 
-def _uids(states: Iterable[PodState]) -> frozenset[str]:
+def _uids(states: Iterable[CountedPod]) -> frozenset[str]:
     return frozenset([state.info.uid for state in states])

@@ -219,20 +219,34 @@ class PodHoldings(PodFollower, Generic[H]):
     @contextmanager
     def _shown(self, placeholders: Iterable[str]) -> Iterator[None]:
         """Let these reservations, which a view hides, hold what they have left."""
-        shown: list[tuple[str, str, str | None]] = []
+        shown: list[str] = []
         try:
             for uid in placeholders:
-                left, counted = self.left(uid), self._cache.pods.get(uid)
-                if left is None or counted is None or uid not in counted.node.counted or self._is_nothing(left):
-                    continue
-                shown.append((counted.node.name, uid, self._where.get(uid)))
-                self._put(counted.node.name, left)
+                self.show_left(uid)
+                shown.append(uid)
             yield
         finally:
-            for name, uid, before in reversed(shown):
-                self._take(name, uid)
-                if before is not None:
-                    self._where[uid] = before  # a view may hide what is there without forgetting where
+            for uid in reversed(shown):
+                self.hide_left(uid)
+
+    def show_left(self, uid: str) -> None:
+        """Let a reservation that holds nothing hold what it has left, as a simulation."""
+        left, counted, cache = self.left(uid), self._cache.pods.get(uid), self._cache
+        if left is None or counted is None or uid not in counted.node.counted or self._is_nothing(left):
+            return
+        simulating, cache.simulating = cache.simulating, True
+        self._put(counted.node.name, left)
+        cache.simulating = simulating
+
+    def hide_left(self, uid: str) -> None:
+        """Let a reservation hold nothing, as a simulation. Where it did is not forgotten: a view may have hidden what is there."""
+        name, cache = self._where.get(uid), self._cache
+        if name is None or self.held_by(uid) is None:
+            return
+        simulating, cache.simulating = cache.simulating, True
+        self._take(name, uid)
+        self._where[uid] = name
+        cache.simulating = simulating
 
     # Pods
 

@@ -33,8 +33,8 @@ from koordsched._core.device_facts import (
     reason_of,
 )
 from koordsched._core.device_filter import filter_devices, score_devices
-from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_request import DeviceAdjustment, DeviceRequest
+from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_score import DeviceScoring
 from koordsched._core.device_table import DeviceTable
 from koordsched._core.device_view import HiddenDevices

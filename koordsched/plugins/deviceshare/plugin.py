@@ -262,9 +262,7 @@ class DeviceShare(
         left = self._state.compiled(placeholder)
         if left is None or demand.adjustment is not None:
             return self._find(state, demand, node, demand.adjustment)
-        return allocate_left(
-            self._table, demand.request, node.row, left, self._scoring_on(node.row), mask=self._mask(state, node)
-        )
+        return allocate_left(self._table, demand.request, node.row, left, self._scoring_on(node.row), mask=self._mask(state, node))
 
     def _mask(self, state: CycleState, node: NodeInfo) -> int | None:
         """Return the NUMA nodes that the pod's devices are to come from, None: any."""
@@ -362,7 +360,9 @@ class DeviceShare(
         if demand is None or demand.adjustment is not None:
             return None
         demanded = demands_reservation(pod)
-        return ReservedDevices(self._table, demand.request, known.given, known.compiled_left, known.compile_left, demanded=demanded)
+        return ReservedDevices(
+            self._table, demand.request, known.given, known.compiled_left, known.compile_left, demanded=demanded, aligned=self._aligns
+        )
 
     def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return explain(code, self._table)

@@ -26,7 +26,7 @@ from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.plugins.deviceshare.reasons import OF_RESERVATION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from koordsched._core.device_facts import DeviceResource
     from koordsched.api.koordinator.device_annotations import DeviceAllocations

@@ -20,7 +20,7 @@ from koordsched.log import get_logger
 from koordsched.plugins.interpodaffinity.terms import AffinityReader, AffinityTerm, PodAffinityTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from koordsched._core.view import Part
     from koordsched.api.core import Pod

@@ -158,7 +158,7 @@ class NumaState(PodHoldings[PodAllocation]):
         """Let the table count of the free CPUs of a node, of which something is known, these alone."""
         node = self._nodes[name]
         cells = self.table.save_usage(node.index)
-        self.table.set_usage(node.index, node.usage(withheld=~cpus))
+        self.table.set_counts(node.index, node.counts(withheld=~cpus))
         try:
             yield
         finally:

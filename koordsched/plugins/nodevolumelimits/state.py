@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from koordsched.api.kinds import Kind
     from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.api.storage import CSINode, VolumeAttachment
     from koordsched.api.volumes import PodVolumes
+    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from koordsched._core.view import Part
     from koordsched.api.podinfo import PodInfo
-    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.api.volumes import Disk, PodVolumes
+    from koordsched.cache.plugin_state import PodsByRow
 
 K = TypeVar("K")
 

@@ -7,12 +7,13 @@ from koordsched._core.device_request cimport Amounts, Buses, DeviceAdjustment, D
 from koordsched._core.device_table cimport TYPES, DeviceTable
 from koordsched._core.reserved_source cimport ReservedSource
 
+
 @cython.no_gc  # there may be as many as reservations, and none refers to what refers to it
 cdef class LeftDevices:
     """What a reservation has left, or a pod holds, ascending by type and minor, each device once."""
     cdef DeviceTable table
     cdef readonly bint restricted      # its owners get what it has, and nothing else
-    cdef readonly bint plain           # the table counts the same: no device was there twice, and no minor or amount was cut
+    cdef readonly bint plain           # the table counts the same: it can, no device was there twice, and no minor or amount was cut
     cdef int count                     # of devices
     cdef Amounts* amounts
     cdef int64_t* minors               # of the same devices, in the same memory

@@ -10,8 +10,11 @@ from koordsched._core.reserved_source import ReservedSource
 class LeftDevices:
     """What a reservation has left of the devices that it was given, or a pod holds."""
 
-    def __init__(self, table: DeviceTable, held: Sequence[HeldDevice], *, restricted: bool) -> None:
-        """held: ascending by type and minor. restricted: the reservation's owners get what it has, and nothing else."""
+    def __init__(self, table: DeviceTable, held: Sequence[HeldDevice], *, restricted: bool, counted: bool = True) -> None:
+        """held: ascending by type and minor. restricted: the reservation's owners get what it has, and nothing else.
+
+        counted: no, the table counts nothing of it, because it could not.
+        """
 
     @property
     def restricted(self) -> bool: ...

@@ -41,12 +41,12 @@ cdef int64_t LARGEST_MINOR = (<int64_t> 1) << 31
 @cython.no_gc
 cdef class LeftDevices:
 
-    def __init__(self, DeviceTable table not None, held not None, *, bint restricted):
+    def __init__(self, DeviceTable table not None, held not None, *, bint restricted, bint counted=True):
         cdef int type
         cdef int64_t minor
         self.table = table
         self.restricted = restricted
-        self.plain = True
+        self.plain = counted
         self.vfs = []
         self._allocate(held)
         for device_type, device_minor, amounts, vfs in held:
@@ -156,7 +156,8 @@ cdef class LeftDevices:
             if cell < 0:
                 raise ValueError(f"device {of.minor} of type {of.type}: it is not listed any more")
             for r in range(resources_of(of.type)):
-                columns.used[r * columns.capacity + cell] += sign * of.amount[r]
+                if columns.known >> r & 1:
+                    columns.used[r * columns.capacity + cell] += sign * of.amount[r]
             columns.holds[cell] += sign
             self.table.settle(index, of.type, cell)
         for type, minor, names in self.vfs:

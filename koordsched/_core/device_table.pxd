@@ -62,6 +62,7 @@ cdef struct DeviceColumns:
     # The cells of one type. A column with resources has a part for each: resource r of a cell is at r * capacity + cell.
     Py_ssize_t capacity   # cells that there is room for
     Py_ssize_t end        # cells ever used
+    uint32_t known        # bit r: some device has had, or some pod has held, something of resource r; of others all below is 0
     int64_t* total        # 0 of devices that are not healthy or not listed
     int64_t* used         # what pods hold
     int64_t* free         # max(0, total - used)

@@ -253,6 +253,7 @@ cdef class DeviceTable:
             for resource, amount in amounts.items():
                 r = resource - first_resource(type)
                 if 0 <= r < resources_of(type):
+                    columns.known |= <uint32_t> 1 << r
                     columns.used[r * columns.capacity + cell] += sign * cut_amount(amount)
             columns.holds[cell] += sign
             if vfs:
@@ -382,6 +383,7 @@ cdef class DeviceTable:
         for resource, amount in device.totals.items():
             r = resource - first
             if 0 <= r < resources_of(type):
+                columns.known |= <uint32_t> 1 << r
                 columns.total[r * columns.capacity + cell] = cut_amount(amount)
                 sums[2 * r] += cut_amount(amount)
         return 0
@@ -395,6 +397,8 @@ cdef class DeviceTable:
         cdef int64_t total, used, left
         cdef bint healthy = False, held = False, busy = False, available = False
         for r in range(resources_of(type)):
+            if not columns.known >> r & 1:
+                continue  # nothing to read, of several arrays that are in no cache when a thousand nodes are gone through
             total = columns.total[r * columns.capacity + cell]
             used = columns.used[r * columns.capacity + cell]
             left = total - (used if used > 0 else 0)
@@ -681,6 +685,7 @@ cdef class DeviceTable:
         if cell < 0:
             raise ValueError(f"device {minor} of type {device_type}: there is no such")
         columns.used[(resource - first_resource(device_type)) * columns.capacity + cell] += by
+        columns.known |= <uint32_t> 1 << (resource - first_resource(device_type))
         self.settle(index, device_type, cell)
 
     @property

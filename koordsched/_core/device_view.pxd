@@ -5,6 +5,7 @@ cimport cython
 from koordsched._core.device_table cimport DeviceTable
 from koordsched._core.view cimport CompiledPart
 
+
 @cython.no_gc  # there are as many as rows of views, and nothing that they refer to refers to views
 cdef class HiddenDevices(CompiledPart):
     cdef DeviceTable table

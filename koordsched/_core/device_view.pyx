@@ -41,7 +41,9 @@ cdef class HiddenDevices(CompiledPart):
         return 0
 
 
-def hidden_devices(DeviceTable table not None, dict pods not None, list infos not None, dict entries not None, dict known not None, compiled):
+def hidden_devices(
+    DeviceTable table not None, dict pods not None, list infos not None, dict entries not None, dict known not None, compiled
+):
     cdef dict held, holding
     cdef LeftDevices left
     found = []
@@ -55,7 +57,7 @@ def hidden_devices(DeviceTable table not None, dict pods not None, list infos no
             devices = holding.get(uid)
             if devices is None:
                 continue
-            left = known.get(uid) if devices.held else None
+            left = known.get(uid)
             if left is None:
                 left = compiled(devices)
             if held is None:

@@ -201,8 +201,11 @@ class DeviceState(PodHoldings[PodDevices]):
         return with_allocations(whole, allocations_without(whole.allocations, taken)) if taken else whole
 
     def compile_left(self, uid: str) -> LeftDevices:
-        left, counted = self.left(uid), self._cache.pods.get(uid)
-        return LeftDevices(self.table, () if left is None else left.held, restricted=counted is not None and is_restricted(counted.info))
+        left, held, pod = self.left(uid), self.held_by(uid), self._cache.pods.get(uid)
+        restricted = pod is not None and is_restricted(pod.info)
+        if left is None:
+            return LeftDevices(self.table, (), restricted=restricted)
+        return LeftDevices(self.table, left.held, restricted=restricted, counted=held is None or held.held == left.held)
 
     # Pods
 
@@ -230,10 +233,8 @@ class DeviceState(PodHoldings[PodDevices]):
 
     def _compiled(self, devices: PodDevices) -> LeftDevices:
         """Return what a pod holds, as kernels read it: of a reservation that is what it has left."""
-        if not devices.held or devices.uid not in self._placeholders:  # else it may be that what is left could not be counted
-            return LeftDevices(self.table, devices.held, restricted=False)
-        found: LeftDevices = self.compiled(devices.uid)
-        return found
+        found: LeftDevices | None = self.compiled(devices.uid)
+        return LeftDevices(self.table, devices.held, restricted=False) if found is None else found
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotation says. One that cannot be read leaves what is recorded."""

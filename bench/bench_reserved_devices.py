@@ -4,11 +4,12 @@
 GPUs of different switches. Filter asks about each node with matching reservations, in one call; here that is every node, and for equal
 owners the nodes that have changed. bench_nomination is Reserve alone: the reservations of the chosen node are tried again.
 
-Last measured (CPU time on two cores beside much other work, November 2026), with one reservation a node and with four: an owner equal to
-those before it, until it has a node, 0.18 and 0.19 ms (the least of 150; 0.87 and 2.96 in turn with that, when the view hid all
-reservations with their devices each time, and not those of the rows that have changed alone); one of a new kind 1.9 and 4.2 ms (38 and 62
-when each node was asked about by itself), and for the first of all, which compiles what each reservation has left, 2.4 us more a
-reservation. Reserve alone 0.15 and 0.23 ms.
+Last measured (least thread CPU time of several runs, November 2026), with one reservation a node and with four: an owner equal to those
+before it, until it has a node, 0.16 and 0.17 ms, and in Reserve 0.11 and 0.12 (0.15 and 0.24 in turn with that, when each reservation lent
+by itself); one of a new kind 1.9 and 4.2 ms on a rested machine, 5.1 and 14 where others kept the caches busy. There the first of a new set
+took 12 to 15 ms, and 32 in turn with that when each follower of pods was asked about each row by itself, which is 21 on a rested machine:
+half of it compiles what rows are without the reservations, about an eighth each hides these, restores them, and finds those that suit. Of a
+new kind under SingleNUMANode 15 and 22 ms there.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ import pytest
 from bench_reservation import place, place_each
 from support.builders import node, pod
 from support.devices import allocation, device
+from support.numa import topology
 from support.reservations import WITH_DEVICES, ReservationWorld, available
 from support.world import Setup
 
+from koordsched.api.kinds import NODE, NODE_RESOURCE_TOPOLOGY
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATE_HINT, DEVICE_ALLOCATED
 from koordsched.api.podinfo import PodInfo
+from koordsched.cluster.port import ADDED, WatchEvent
 from koordsched.plugins.deviceshare.check import device_state
 
 NODES = 1_000
@@ -34,9 +38,9 @@ SWITCHES = [(0, 1), (2, 3), (4, 5), (6, 7)]
 _serial = count()
 
 
-def cluster(reservations: int) -> ReservationWorld:
+def cluster(reservations: int, numa_policy: str = "") -> ReservationWorld:
     """Return nodes with so many Available reservations each, of which one has two GPUs of one switch."""
-    return _cluster([(minors, "x") for minors in SUITABLE[:reservations]])
+    return _cluster([(minors, "x") for minors in SUITABLE[:reservations]], numa_policy)
 
 
 def cluster_of_sets() -> ReservationWorld:
@@ -44,11 +48,16 @@ def cluster_of_sets() -> ReservationWorld:
     return _cluster([(minors, f"x{place}") for place, minors in enumerate(SWITCHES)])
 
 
-def _cluster(reservations: list[tuple[tuple[int, int], str]]) -> ReservationWorld:
+def _cluster(reservations: list[tuple[tuple[int, int], str]], numa_policy: str = "") -> ReservationWorld:
     world = ReservationWorld(Setup(WITH_DEVICES))
     for index in range(NODES):
         name = f"node-{index:04d}"
-        world.cache.set_node(node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800").build())
+        described = node(name).cpu("96").memory("512Gi").pods(110).allocatable("koordinator.sh/gpu", "800")
+        if numa_policy:
+            described = described.label("node.koordinator.sh/numa-topology-policy", numa_policy)
+            world.informer(NODE_RESOURCE_TOPOLOGY)._objects.apply(WatchEvent(ADDED, topology(name, "1x2x24x2", memory=512 << 30)))
+        world.informer(NODE)._objects.apply(WatchEvent(ADDED, built := described.build()))
+        world.cache.set_node(built)
         device_state(world).set_device(device(name, gpus="2x2x2,80Gi"))
         for number, (minors, of) in enumerate(reservations):
             metadata = {"annotations": {DEVICE_ALLOCATED: allocation(gpu=list(minors))}}
@@ -72,6 +81,13 @@ def bench_equal_owners(benchmark: Any, reservations: int) -> None:
 @pytest.mark.parametrize("reservations", [1, 4])
 def bench_owners_of_a_new_kind(benchmark: Any, reservations: int) -> None:
     world, sizes = cluster(reservations), count(1000)
+    place_each(benchmark, world, lambda: owner(world, next(sizes)), rounds=10, warmup=1)
+
+
+@pytest.mark.parametrize("reservations", [1, 4])
+def bench_owners_of_a_new_kind_under_numa_policies(benchmark: Any, reservations: int) -> None:
+    """Every node aligns CPUs, memory and GPUs under SingleNUMANode."""
+    world, sizes = cluster(reservations, "SingleNUMANode"), count(1000)
     place_each(benchmark, world, lambda: owner(world, next(sizes)), rounds=10, warmup=1)
 
 

@@ -49,21 +49,17 @@ def pod_of(world: ReservationWorld, owner: str = "", cpu: str = "500m", affinity
     return world.signed((builder.annotation(RESERVATION_AFFINITY, affinity) if affinity else builder).info())
 
 
+def place(world: ReservationWorld, info: PodInfo) -> None:
+    """Find the pod a node, and reserve it there."""
+    cycle, node = world.search.find(world.profile, info)
+    assert isinstance(node, str), node.message
+    world.cache.assume_pod(info, node)
+    assert world.profile.run_reserve(cycle, info, node) is None
+
+
 def place_each(benchmark: Any, world: ReservationWorld, make: Any, rounds: int = 2000, warmup: int = 20) -> None:
     """Time the search for pods and their Reserve, each on what the ones before it took."""
-    state: dict[str, Any] = {}
-
-    def setup() -> None:
-        state["pod"] = make()
-
-    def turn() -> None:
-        info = state["pod"]
-        cycle, node = world.search.find(world.profile, info)
-        assert isinstance(node, str), node.message
-        world.cache.assume_pod(info, node)
-        assert world.profile.run_reserve(cycle, info, node) is None
-
-    benchmark.pedantic(turn, setup=setup, rounds=rounds, warmup_rounds=warmup)
+    benchmark.pedantic(place, setup=lambda: ((world, make()), {}), rounds=rounds, warmup_rounds=warmup)
 
 
 @pytest.mark.parametrize("reservations", [0, RESERVATIONS])

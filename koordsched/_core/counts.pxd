@@ -6,6 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from koordsched._core.table cimport LogReader, NodeTable
+from koordsched._core.view cimport CompiledPart
 
 cdef class RowCounts:
     cdef object __weakref__
@@ -43,3 +44,13 @@ cdef class DomainSums:
     cdef bint shared                 # is_present is that of a Domains: to be copied before it is written to
 
     cdef int ensure(self) except -1
+
+cdef class HiddenPods(CompiledPart):
+    """Pods of a row that views take off all counts. Their classes are looked up when anything is counted for the first time."""
+    cdef dict queries      # by whatever: empty while nothing is counted
+    cdef object counts     # with `classes_of` and `add_of_class`
+    cdef object pods
+    cdef Py_ssize_t row
+    cdef list classes      # (class, one of its pods, how many); None: not looked up
+
+    cdef int add(self, int times) except -1

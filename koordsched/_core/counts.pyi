@@ -1,9 +1,11 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koordsched._core.table import NodeTable
+from koordsched._core.view import CompiledPart
 
 class RowCounts:
     """How many of something each row of a table has, ghosts and free rows included. Grows with the table. Can be weakly referenced.
@@ -99,3 +101,18 @@ def count_eligible(rows: NDArray[np.int32], eligible: NDArray[np.uint8]) -> int:
 
 def normalize_to_range(scores: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return 100 * (score - min) / (max - min), truncated after double arithmetic; all 0 when max is min (affinity between pods)."""
+
+class CountsOfClasses(Protocol):
+    """What counts pods by their classes."""
+
+    def classes_of(self, pods: Any) -> list[tuple[Any, Any, int]]:
+        """Return each class that some of these pods are of, with one of them, and how many there are."""
+
+    def add_of_class(self, known: Any, pod: Any, row: int, amount: int) -> None:
+        """Add so many pods of a class to what is counted of a row."""
+
+class HiddenPods(CompiledPart):
+    """Pods of a row, in views. Their classes are looked up when anything is counted for the first time."""
+
+    def __init__(self, queries: Mapping[Any, Any], counts: CountsOfClasses, pods: Any, row: int) -> None:
+        """queries: a dict that is empty while nothing is counted."""

@@ -405,3 +405,26 @@ cdef void _normalize_to_range(const int64_t* scores, Py_ssize_t count, int64_t* 
         return
     for i in range(count):
         out[i] = <int64_t> (100.0 * (<double> (scores[i] - least) / <double> (most - least)))
+
+
+cdef class HiddenPods(CompiledPart):
+
+    def __init__(self, dict queries not None, counts, pods, Py_ssize_t row):
+        self.counts_alone = True
+        self.queries = queries
+        self.counts = counts
+        self.pods = pods
+        self.row = row
+
+    cdef int hide_now(self) except -1:
+        return self.add(-1) if self.queries else 0
+
+    cdef int restore_now(self) except -1:
+        return self.add(1) if self.queries else 0
+
+    cdef int add(self, int times) except -1:
+        if self.classes is None:
+            self.classes = self.counts.classes_of(self.pods)
+        for of_class, pod, count in self.classes:
+            self.counts.add_of_class(of_class, pod, self.row, times * count)
+        return 0

@@ -16,6 +16,6 @@ cdef class NodeCpus:
     cdef list restored_holders(self, restored)
     cdef object free_of(self, list holders, reserved)
     # Return why `allocate` would fail, "" if it would not.
-    cdef str shortage(self, CpuRequest request, reserved, preferred)
+    cdef str shortage(self, CpuRequest request, reserved, preferred, dict numa_amounts)
     cdef CpuHolders others(self, list holders, CpuRequest request)
     cdef object take_on_nodes(self, CpuHolders others, available, CpuRequest request, preferred, numa_amounts)

@@ -107,12 +107,12 @@ cdef class NodeCpus:
                 raise CpuShortage(f"{UNSATISFIED} {POLICY_NAMES[request.bind]}")
         return found
 
-    cdef str shortage(self, CpuRequest request, reserved, preferred):
-        if not request.required:  # then only the number matters
+    cdef str shortage(self, CpuRequest request, reserved, preferred, dict numa_amounts):
+        if not request.required and not numa_amounts:  # then only the number matters
             available = self.free_of(self.restored_holders((preferred,)), reserved)
             return "" if available.bit_count() >= request.count else NOT_ENOUGH_CPUS
         try:
-            self.allocate(request, reserved, preferred)
+            self.allocate(request, reserved, preferred, (), numa_amounts)
         except CpuShortage as shortage:
             return str(shortage)
         return ""

@@ -1,6 +1,6 @@
 from collections.abc import Collection, Mapping, Sequence
 
-from koordsched._core.numa_facts import NumaNode, NumaPolicies, NumaUsage
+from koordsched._core.numa_facts import CpuCounts, NumaNode, NumaPolicies, NumaUsage
 from koordsched._core.table import NodeTable
 
 MAX_SUMMARIES: int
@@ -41,6 +41,9 @@ class NumaTable:
 
     def set_allocated(self, index: int, numa: int, amounts: Mapping[int, int]) -> None:
         """Replace the amounts that pods have of one zone, by resource id. A zone that the node does not have is ignored. IndexError."""
+
+    def set_counts(self, index: int, counts: Mapping[int, CpuCounts]) -> None:
+        """Write how many CPUs each zone has, and the node, which is the sum; zones that are not there have none."""
 
     def save_usage(self, index: int) -> NumaCells:
         """Return what pods have of the node, for `restore_usage`. IndexError when no such index was ever set."""

@@ -129,6 +129,15 @@ cdef class NumaTable:
                     slot = self._slot(resource)
                     self.allocated[slot, cell] = _cut(amount)
 
+    def set_counts(self, Py_ssize_t index, counts not None):
+        cdef Py_ssize_t cell
+        cdef int i
+        self.check_index(index)
+        for i in range(COUNTS):
+            self.node_cpus[i, index] = sum([of_zone[i] for of_zone in counts.values()])
+        for cell in range(index * self.width, index * self.width + self.zone_count[index]):
+            _count(self.cpus, cell, counts.get(self.zone_id[cell], NOTHING))
+
     def save_usage(self, Py_ssize_t index):
         self.check_index(index)
         cdef Py_ssize_t zones = self.zone_count[index], base = index * self.width, zone, slot, count

@@ -9,6 +9,12 @@ from koordsched._core.table import NodeTable, Request
 SOURCE_SHIFT: int
 UNDECIDED: int
 
+def refusal_of(row: int, uid: str, sources: Sequence[ReservedSource]) -> int:
+    """Return why Reserve would fail on the row if a pod was given the reservation, as `unsuited` says it; 0: it would not. UNDECIDED.
+
+    Outside of views and simulations: all reservations of the row hold what they have left.
+    """
+
 class Matched:
     """The reservations that a pod matches, as pairs of row and slot, ascending by row. Immutable."""
 

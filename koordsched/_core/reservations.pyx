@@ -4,7 +4,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from koordsched._core.reserved_source cimport ReservedSource
 from koordsched._core.rows cimport Rows, codes_in, rows_of, scores_in, zero_codes, zero_scores
@@ -558,6 +558,19 @@ cdef class ReservationTable:
         return total // self.weights[slot]
 
 
+def refusal_of(Py_ssize_t row, uid, sources not None):
+    cdef list of = [<ReservedSource?> source for source in sources]
+    for source in of:
+        (<ReservedSource> source).begin()
+    if not _know(of, row, uid):
+        return UNKNOWN
+    _hide(of, row, uid)
+    try:
+        return _ask(of, row, uid)
+    finally:
+        _show(of, row, uid)
+
+
 # What is asked of all sources, in their order
 
 
@@ -584,8 +597,9 @@ cdef int64_t _ask(list sources, Py_ssize_t row, uid) except -2:
     """Return the first refusal, with the place of its source above SOURCE_SHIFT; 0: there is none."""
     cdef Py_ssize_t place
     cdef int32_t code
+    cdef uint64_t numa = 0
     for place in range(len(sources)):
-        code = (<ReservedSource> sources[place]).refusal(row, uid)
+        code = (<ReservedSource> sources[place]).refusal(row, uid, &numa)
         if code:
             return <int64_t> place << PLACE_SHIFT | code
     return 0

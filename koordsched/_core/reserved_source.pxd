@@ -3,7 +3,7 @@
 # A ReservationFilterPlugin (framework.interface) with kernels of its own derives from ReservedSource. What is asked about stands on a row
 # whose reservations that the pod matches are hidden by a view. A reservation is named by the uid of its placeholder.
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 cdef class ReservedSource:
     # Get ready. Called once before the rows of one call are asked about.
@@ -16,4 +16,5 @@ cdef class ReservedSource:
     cdef int show(self, Py_ssize_t row, uid) except -1
     cdef int hide(self, Py_ssize_t row, uid) except -1
     # Return why Reserve would fail if the pod was given this reservation, which holds nothing, 0 if it would not. None: it is given none.
-    cdef int32_t refusal(self, Py_ssize_t row, uid) except -1
+    # numa: the NUMA nodes (ids) that the sources before this one have aligned the pod to, 0: none, or any; written by one that aligns.
+    cdef int32_t refusal(self, Py_ssize_t row, uid, uint64_t* numa) except -1

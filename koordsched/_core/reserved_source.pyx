@@ -1,6 +1,6 @@
 """Sources of what reservations hold beside amounts: the base, which holds nothing and refuses nothing."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 
 cdef class ReservedSource:
@@ -20,5 +20,5 @@ cdef class ReservedSource:
     cdef int hide(self, Py_ssize_t row, uid) except -1:
         return 0
 
-    cdef int32_t refusal(self, Py_ssize_t row, uid) except -1:
+    cdef int32_t refusal(self, Py_ssize_t row, uid, uint64_t* numa) except -1:
         return 0

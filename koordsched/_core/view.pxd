@@ -18,12 +18,13 @@ cdef class RowView:
     cdef readonly frozenset uids    # of the pods
     cdef object node                # its attribute `hidden` says which pods are not shown
     cdef list requests              # Request objects that count on the row, one a pod
-    cdef list bits                  # bit columns that only these pods have set there
+    cdef tuple bits                 # bit columns that only these pods have set there
     cdef list parts                 # what else hides and restores, objects with `Part`'s methods
     cdef readonly bint counts_alone  # whether nothing is hidden but amounts, ports, and what plugins count with versions
     cdef readonly bint is_hidden
     cdef int64_t stamp              # the table's `touched` of the row when this was made
 
+    cdef int _fill(self, NodeTable table, Py_ssize_t row, node, frozenset uids, list requests, tuple bits, list parts) except -1
     cdef bint is_current(self) noexcept
     cdef int hide(self) except -1
     cdef void restore(self)

@@ -1,5 +1,5 @@
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Collection, Iterable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,27 @@ class HidingNode(Protocol):
     """What shows the pods of a row, but for those that are hidden."""
 
     hidden: frozenset[str] | None
+
+class CountedPod(Protocol):
+    """A pod that is counted on a node. node: with `row`, `shares_row` and `counted` (of `cache.nodes.NodeInfo`). info: with its `uid`."""
+
+    @property
+    def node(self) -> Any: ...
+    @property
+    def info(self) -> Any: ...
+    @property
+    def request(self) -> Request: ...
+
+P = TypeVar("P", bound=CountedPod)
+
+def locate(pods: dict[str, P], uids: Iterable[str]) -> tuple[dict[int, list[P]], list[str]]:
+    """Return which of these pods each row counts, and the uids of those that are on no row of their own. pods: by uid."""
+
+def rows_of_pods(pods: dict[str, P], uids: Collection[str]) -> NDArray[np.int32]:
+    """Return the row of its own on which each of these pods is counted, -1 for those that are on none."""
+
+def row_views(table: NodeTable, states: dict[int, list[P]], bits: dict[int, list[int]], parts: dict[int, list[Part]]) -> list[RowView]:
+    """Make the views of many rows without these pods. bits, parts: as `RowView` takes them, of rows that have any."""
 
 class RowView:
     """One row without some of its pods: amounts, bit columns, the node's pods, and what parts keep.

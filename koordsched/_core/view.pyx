@@ -1,9 +1,14 @@
 """Rows of the node table as they are without some of their pods: hidden in one call, and restored in one call."""
 
+import numpy as np
+
 cimport cython
+cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from koordsched._core.table cimport NodeTable, Request, apply_request
+
+cnp.import_array()
 
 
 cdef class CompiledPart:
@@ -28,18 +33,22 @@ cdef class RowView:
         table.check_row(row)
         for column in bits:
             table.check_bit(column)
+        self._fill(table, row, node, uids, [<Request?> request for request in requests], tuple(bits), list(parts))
+
+    cdef int _fill(self, NodeTable table, Py_ssize_t row, node, frozenset uids, list requests, tuple bits, list parts) except -1:
         self.table = table
         self.row = row
         self.node = node
         self.uids = uids
-        self.requests = [<Request?> request for request in requests]
-        self.bits = list(bits)
-        self.parts = list(parts)
+        self.requests = requests
+        self.bits = bits
+        self.parts = parts
         self.stamp = table.touched[row]
         self.counts_alone = True
-        for part in self.parts:
-            if not part.counts_alone:
+        for part in parts:
+            if not (<CompiledPart> part).counts_alone if isinstance(part, CompiledPart) else not part.counts_alone:
                 self.counts_alone = False
+        return 0
 
     def add(self, part):
         self.parts.append(part)
@@ -146,3 +155,48 @@ cdef class TableView:
 
     def replace(self, Py_ssize_t i, RowView row not None):
         self.rows[i] = row
+
+
+# Compiling many rows at once
+
+
+def locate(dict pods not None, uids):
+    cdef dict found = {}
+    cdef list missing = []
+    for uid in uids:
+        state = pods.get(uid)
+        node = None if state is None else state.node
+        if node is None or node.shares_row or uid not in <dict> node.counted:
+            missing.append(uid)
+            continue
+        of_row = found.get(node.row)
+        if of_row is None:
+            found[node.row] = [state]
+        else:
+            (<list> of_row).append(state)
+    return found, missing
+
+
+def row_views(NodeTable table not None, dict states not None, dict bits not None, dict parts not None):
+    cdef RowView view
+    views = []
+    for row, of_row in states.items():
+        table.check_row(row)
+        view = RowView.__new__(RowView)
+        uids = frozenset([state.info.uid for state in <list> of_row])
+        requests = [<Request?> state.request for state in <list> of_row]
+        view._fill(table, row, of_row[0].node, uids, requests, tuple(bits.get(row, ())), parts.get(row) or [])
+        views.append(view)
+    return views
+
+
+def rows_of_pods(dict pods not None, uids):
+    cdef cnp.ndarray rows = np.empty(len(uids), np.int32)
+    cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(rows)
+    cdef Py_ssize_t i = 0
+    for uid in uids:
+        state = pods.get(uid)
+        node = None if state is None else state.node
+        out[i] = -1 if node is None or node.shares_row or uid not in <dict> node.counted else <int32_t> node.row
+        i += 1
+    return rows

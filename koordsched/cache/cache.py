@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koordsched._core.change import ChangeKinds, NodeChange
-from koordsched._core.view import RowView
+from koordsched._core.view import locate, row_views, rows_of_pods
 from koordsched.api.resources import node_allocatable
 from koordsched.cache.columns import Columns
 from koordsched.cache.credits import Credits
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched._core.table import Request
+    from koordsched._core.view import Part, RowView
     from koordsched.api.core import Node
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.plugin_state import CheckedState, PodFollower
@@ -118,11 +119,10 @@ class Cache:
         """Hide from a follower that has just begun to follow what the view hides that is shown now; all other views are compiled anew."""
         self.credits.forget_compiled(but=self.credits.shown)
         simulating, self.simulating = self.simulating, True
-        for row in () if self.credits.shown is None else self.credits.shown.rows():
-            part = follower.without([self.pods[uid].info for uid in row.uids], row.row)
-            if part is not None:
-                row.add(part)
-                part.hide()
+        shown = {row.row: row for row in (() if self.credits.shown is None else self.credits.shown.rows())}
+        for number, part in follower.without({number: [self.pods[uid].info for uid in row.uids] for number, row in shown.items()}):
+            shown[number].add(part)
+            part.hide()
         self.simulating = simulating
 
     # Nodes
@@ -396,12 +396,8 @@ class Cache:
         state = self.pods[uid]
         if state.info.ports:
             return False
-        pods, row = (state.info,), state.node.row
-        for follower in self._hiding:
-            part = follower.without(pods, row)
-            if part is not None and not part.counts_alone:
-                return False
-        return True
+        pods = {state.node.row: (state.info,)}
+        return all(part.counts_alone for follower in self._hiding for _, part in follower.without(pods))
 
     # CountedPods, for views
 
@@ -409,22 +405,23 @@ class Cache:
         state = self.pods.get(uid)
         return None if state is None or state.node.shares_row or uid not in state.node.counted else state.node.row
 
-    def row_without(self, row: int, uids: Iterable[str]) -> RowView:
-        node, hidden = self.infos[row], frozenset(uids)
-        assert node is not None
-        pods, requests, ports = [], [], []
-        for uid in hidden:
-            state = self.pods[uid]
-            pods.append(state.info)
-            requests.append(state.request)
-            if state.info.ports:
-                ports.append(state.info.ports)
-        bits, parts = self.columns.host_ports.without(row, ports) if ports else ([], [])
+    def rows_of(self, uids: Collection[str]) -> NDArray[np.int32]:
+        """Return `row_of` each of these pods, -1 for None."""
+        return rows_of_pods(self.pods, uids)
+
+    def locate(self, uids: Iterable[str]) -> tuple[dict[int, list[PodState]], list[str]]:
+        return locate(self.pods, uids)
+
+    def rows_without(self, states: dict[int, list[PodState]]) -> list[RowView]:
+        pods = {row: [state.info for state in of_row] for row, of_row in states.items()}
+        parts: dict[int, list[Part]] = {}
+        bits: dict[int, list[int]] = {}
+        for row in dict.fromkeys([row for row, of_row in pods.items() for pod in of_row if pod.ports]):
+            bits[row], parts[row] = self.columns.host_ports.without(row, [pod.ports for pod in pods[row] if pod.ports])
         for follower in self._hiding:
-            part = follower.without(pods, row)
-            if part is not None:
-                parts.append(part)
-        return RowView(self.table, row, node, hidden, requests, bits, parts)
+            for row, part in follower.without(pods):
+                parts.setdefault(row, []).append(part)
+        return row_views(self.table, states, bits, parts)
 
     def _put_quietly(self, node: NodeInfo, pod: PodInfo) -> None:
         self.table.add_quietly(node.row, self.columns.request(pod.resources))

@@ -9,7 +9,7 @@ that hiding is one call for the table's columns. A plugin with state of its own 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koordsched._core.view import RowView, TableView
 from koordsched.api.resources import PodResources
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koordsched._core.table import NodeTable
+    from koordsched._core.view import CountedPod
     from koordsched.api.podinfo import PodInfo
+
+    States = dict[int, list[Any]]
+    """Pods that are counted on rows (`CountedPod`), by row."""
 
 
 class CountedPods(Protocol):
@@ -33,8 +37,11 @@ class CountedPods(Protocol):
     def row_of(self, uid: str) -> int | None:
         """Return the row on which the pod is counted; None if there is none of its own, or a simulation has removed the pod."""
 
-    def row_without(self, row: int, uids: Iterable[str]) -> RowView:
-        """Compile what the row looks like without these pods, which are counted there. O(these pods)."""
+    def locate(self, uids: Iterable[str]) -> tuple[States, list[str]]:
+        """Return which of these pods each row counts, and the uids of those of which `row_of` is None. O(these pods)."""
+
+    def rows_without(self, states: States) -> list[RowView]:
+        """Compile what each of these rows looks like without these pods, which are counted there. O(these pods)."""
 
 
 class Credits:
@@ -313,36 +320,32 @@ class OwnerView:
         if self._compiled.rows:
             outdated = set(self._compiled.outdated())
             known = {row.row: row for i, row in enumerate(self._compiled.rows) if i not in outdated}
-        uids_by_row: dict[int, list[str]] = {}
-        self._missing = []
-        for uid in self.placeholders:
-            row = counted.row_of(uid)
-            if row is None:
-                self._missing.append(uid)
-            elif row in uids_by_row:
-                uids_by_row[row].append(uid)
-            else:
-                uids_by_row[row] = [uid]
-        rows = []
-        for row, uids in uids_by_row.items():
-            found = known.get(row)
-            rows.append(found if found is not None and found.uids == frozenset(uids) else counted.row_without(row, uids))
-        self._compiled = TableView(rows)
+        states, self._missing = counted.locate(self.placeholders)
+        kept = {row: known[row] for row, of_row in states.items() if row in known and known[row].uids == _uids(of_row)} if known else {}
+        made = counted.rows_without({row: of_row for row, of_row in states.items() if row not in kept} if kept else states)
+        found = {**kept, **{view.row: view for view in made}}
+        self._compiled = TableView([found[row] for row in states] if kept else made)
         self._compiled_version = self.version
-        self.row_numbers = list(uids_by_row)
+        self.row_numbers = list(states)
         self._note_change()
 
     def _refresh(self) -> None:
         """Compile the rows again that have changed since."""
         counted, compiled = self._counted, self._compiled
-        for i in compiled.outdated():
-            row = compiled.rows[i]
-            if any(counted.row_of(uid) != row.row for uid in row.uids):
-                self._compile()
-                return
-            compiled.replace(i, counted.row_without(row.row, row.uids))
+        outdated = {compiled.rows[i].row: i for i in compiled.outdated()}
+        uids = {row: compiled.rows[i].uids for row, i in outdated.items()}
+        states, missing = counted.locate([uid for of_row in uids.values() for uid in of_row])
+        if missing or {row: _uids(of_row) for row, of_row in states.items()} != uids:
+            self._compile()
+            return
+        for view in counted.rows_without(states):
+            compiled.replace(outdated[view.row], view)
         self._note_change()
 
     def _note_change(self) -> None:
         self.counts_alone = self._compiled.counts_alone()
         self.stamp = self._counted.table.next_stamp()
+
+
+def _uids(states: Iterable[CountedPod]) -> frozenset[str]:
+    return frozenset([state.info.uid for state in states])

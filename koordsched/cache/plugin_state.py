@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from koordsched.api.podinfo import PodInfo
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from koordsched._core.view import Part
 
 T = TypeVar("T")
+
+PodsByRow = Mapping[int, "Sequence[PodInfo]"]
+"""Pods of some rows: each is counted on its row."""
 
 
 class PodFollower(Protocol):
@@ -42,12 +45,13 @@ class PodFollower(Protocol):
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """An assumed pod was seen bound, or a bound one changed in nothing that columns hold; labels and deletionTimestamp may differ."""
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        """Return what hides these pods of the row and restores them, for views of owners of credits; None if they are nothing here.
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        """Return what hides these pods of each row and restores them, for views of owners of credits; no entry where they are nothing here.
 
-        Asked again whenever the row has changed, so that the answer may hold what there is to hide and restore. O(these pods).
+        Asked again about a row whenever it has changed, so that the answer may hold what there is to hide and restore. O(these pods); of
+        many thousand rows most have pods that are nothing to most followers, so these are to be passed over quickly.
         """
-        return RemovedPods(self, pods, row)
+        return [(row, RemovedPods(self, of_row, row)) for row, of_row in pods.items()]
 
 
 class RemovedPods:
@@ -67,6 +71,12 @@ class RemovedPods:
     def restore(self) -> None:
         for pod in reversed(self._pods):
             self._follower.pod_added(pod, self._row)
+
+
+def with_volumes(pods: PodsByRow) -> PodsByRow:
+    """Return the same of the pods that have volumes."""
+    rows = [row for row, of_row in pods.items() for pod in of_row if pod.volumes is not None]
+    return {row: [pod for pod in pods[row] if pod.volumes is not None] for row in rows}
 
 
 class StateDifference(NamedTuple):

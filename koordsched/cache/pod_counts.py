@@ -12,17 +12,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary, ref
 
-from koordsched._core.counts import RowCounts
+from koordsched._core.counts import HiddenPods, RowCounts
 from koordsched._core.pod_classes import NAMESPACE, TERMINATING, PodClasses
 from koordsched.cache.plugin_state import PodFollower, StateDifference
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping
 
     from koordsched._core.pod_classes import PodClass, Requirement
+    from koordsched._core.view import Part
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.selectors import LabelSelectorMatcher
     from koordsched.cache.cache import Cache
+    from koordsched.cache.plugin_state import PodsByRow
 
 Pair = tuple[str, str]
 Facts = tuple[str, tuple[Pair, ...], bool]
@@ -140,9 +142,9 @@ class PodCounts(PodFollower):
             self.pod_removed(old, row)
             self.pod_added(new, row)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> HiddenPods:
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
         """Hide the pods from the counts alone: they stay in their classes, and queries that begin leave out what is hidden."""
-        return HiddenPods(self, pods, row)
+        return [(row, HiddenPods(self._queries.by_need, self, of_row, row)) for row, of_row in pods.items()]
 
     def classes_of(self, pods: Iterable[PodInfo]) -> list[tuple[PodClass, PodInfo, int]]:
         """Return each class that some of these pods are of, with one of them, and how many there are."""
@@ -236,32 +238,6 @@ class PodCounts(PodFollower):
         return matching
 
 
-class HiddenPods:
-    """Pods of a row, in views. Their classes are looked up when there is a query for the first time."""
-
-    counts_alone = True
-
-    def __init__(self, counts: PodCounts, pods: Sequence[PodInfo], row: int) -> None:
-        self._counts = counts
-        self._pods = pods
-        self._row = row
-        self._classes: list[tuple[PodClass, PodInfo, int]] | None = None
-
-    def hide(self) -> None:
-        self._add(-1)
-
-    def restore(self) -> None:
-        self._add(1)
-
-    def _add(self, times: int) -> None:
-        if not len(self._counts):
-            return
-        if self._classes is None:
-            self._classes = self._counts.classes_of(self._pods)
-        for known, pod, count in self._classes:
-            self._counts.add_of_class(known, pod, self._row, times * count)
-
-
 class BegunQuery(NamedTuple):
     """A query in use. serial: how many had begun with it."""
 
@@ -272,29 +248,29 @@ class BegunQuery(NamedTuple):
 class QueryIndex:
     """The queries in use, by what a pod must have to match: a namespace, and one label if the selector asks for one.
 
-    newest: how many have ever begun.
+    newest: how many have ever begun. by_need: empty while there is none; to be read only.
     """
 
     def __init__(self) -> None:
         self.newest = 0
-        self._by_need: dict[tuple[str | None, Pair | None], dict[PodQuery, BegunQuery]] = {}
+        self.by_need: dict[tuple[str | None, Pair | None], dict[PodQuery, BegunQuery]] = {}
 
     def put(self, query: PodQuery, counts: ref[RowCounts]) -> None:
         self.newest += 1
         for need in _needs(query):
-            queries = self._by_need.setdefault(need, {})
+            queries = self.by_need.setdefault(need, {})
             queries.pop(query, None)  # the newest are last
             queries[query] = BegunQuery(self.newest, counts)
 
     def drop(self, query: PodQuery) -> None:
         """Forget a query whose counts are gone; one that has begun anew meanwhile stays."""
         for need in _needs(query):
-            queries = self._by_need.get(need, {})
+            queries = self.by_need.get(need, {})
             begun = queries.get(query)
             if begun is not None and begun.counts() is None:
                 del queries[query]
                 if not queries:
-                    del self._by_need[need]
+                    del self.by_need[need]
 
     def matching(self, namespace: str, labels: Mapping[str, str], *, terminating: bool, after: int = 0) -> list[ref[RowCounts]]:
         """Return the counts of all queries that such pods match. after: of those with a larger serial alone."""
@@ -302,7 +278,7 @@ class QueryIndex:
         found = []
         for place in (namespace, None):
             for pair in pairs:
-                queries = self._by_need.get((place, pair))
+                queries = self.by_need.get((place, pair))
                 if queries is None or next(reversed(queries.values())).serial <= after:
                     continue
                 for query, begun in list(queries.items()):  # a copy: queries may end at any time

@@ -479,9 +479,9 @@ class ReservationFilterPlugin(Plugin):
         """
 
     def reserved_source(self, state: CycleState, pod: PodInfo) -> ReservedSource | None:
-        """Return what kernels ask instead of `filter_reservation` in Filter, with the same answers; None: it is asked about each.
+        """Return what kernels ask instead of `filter_reservation`, with the same answers; None: it is asked about each.
 
-        For a pod that this plugin allocates for, after all PreFilters.
+        For a pod that this plugin allocates for, after all PreFilters: in Filter within the pod's view, and in Reserve.
         """
         return None
 

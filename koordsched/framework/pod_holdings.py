@@ -122,6 +122,15 @@ class PodHoldings(PodFollower, Generic[H]):
         whole = self.given.get(placeholder)
         return None if whole is None else self.left_of(whole)
 
+    def compiled(self, placeholder: str) -> Any:
+        """Return what a reservation has left as kernels read it, None for one that was given nothing."""
+        if placeholder not in self.given:
+            return None
+        found = self.compiled_left.get(placeholder)
+        if found is None:
+            found = self.compiled_left[placeholder] = self.compile_left(placeholder)
+        return found
+
     def lend(self, uid: str) -> H | None:
         """Let a reservation, or a pod that one takes over, hold nothing until `share`, so that others can be given of it; what it has."""
         if self.held_by(uid) is not None:
@@ -200,20 +209,34 @@ class PodHoldings(PodFollower, Generic[H]):
     @contextmanager
     def _shown(self, placeholders: Iterable[str]) -> Iterator[None]:
         """Let these reservations, which a view hides, hold what they have left."""
-        shown: list[tuple[str, str, str | None]] = []
+        shown: list[str] = []
         try:
             for uid in placeholders:
-                left, counted = self.left(uid), self._cache.pods.get(uid)
-                if left is None or counted is None or uid not in counted.node.counted or self._is_nothing(left):
-                    continue
-                shown.append((counted.node.name, uid, self._where.get(uid)))
-                self._put(counted.node.name, left)
+                self.show_left(uid)
+                shown.append(uid)
             yield
         finally:
-            for name, uid, before in reversed(shown):
-                self._take(name, uid)
-                if before is not None:
-                    self._where[uid] = before  # a view may hide what is there without forgetting where
+            for uid in reversed(shown):
+                self.hide_left(uid)
+
+    def show_left(self, uid: str) -> None:
+        """Let a reservation that holds nothing hold what it has left, as a simulation."""
+        left, counted, cache = self.left(uid), self._cache.pods.get(uid), self._cache
+        if left is None or counted is None or uid not in counted.node.counted or self._is_nothing(left):
+            return
+        simulating, cache.simulating = cache.simulating, True
+        self._put(counted.node.name, left)
+        cache.simulating = simulating
+
+    def hide_left(self, uid: str) -> None:
+        """Let a reservation hold nothing, as a simulation. Where it did is not forgotten: a view may have hidden what is there."""
+        name, cache = self._where.get(uid), self._cache
+        if name is None or self.held_by(uid) is None:
+            return
+        simulating, cache.simulating = cache.simulating, True
+        self._take(name, uid)
+        self._where[uid] = name
+        cache.simulating = simulating
 
     # Pods
 

@@ -74,9 +74,9 @@ def test_all_rows_in_one_call_are_answered_as_each_reservation_is(drawn: list[An
     event(f"some row refused by what reservations hold: {any(code & UNSUITED for code in seen)}")
 
 
-def world_of_many(nodes: int, reservations: int, allocated: dict[str, Any]) -> ReservationWorld:
+def world_of_many(nodes: int, reservations: int, allocated: dict[str, Any], numa_policy: str = "") -> ReservationWorld:
     """Return a world of so many nodes with so many reservations each, of which the first and the second hold this."""
-    world = world_of_nodes([Case("", Reserved("", {}, [], [], ""), []) for _ in range(nodes)], set())
+    world = world_of_nodes([Case(numa_policy, Reserved("", {}, [], [], ""), []) for _ in range(nodes)], set())
     for number in range(nodes):
         for place in range(reservations):
             reserved = Reserved("Restricted", allocated.get("shares", [{}] * 2)[place], [], allocated.get("cpus", [[]] * 2)[place], "")
@@ -85,6 +85,7 @@ def world_of_many(nodes: int, reservations: int, allocated: dict[str, Any]) -> R
     return world
 
 
+@pytest.mark.parametrize("numa_policy", ["", "SingleNUMANode", "Restricted", "BestEffort"])
 @pytest.mark.parametrize(
     ("allocated", "asked"),
     [
@@ -94,13 +95,19 @@ def world_of_many(nodes: int, reservations: int, allocated: dict[str, Any]) -> R
     ],
     ids=["devices", "CPUs", "both"],
 )
-def test_filter_asks_no_plugin_about_single_reservations(allocated: dict[str, Any], asked: dict[str, int]) -> None:
-    """Where no node has a NUMA policy one call answers for all nodes, however many these are."""
-    world = world_of_many(8, 2, allocated)
+def test_no_plugin_is_asked_about_single_reservations(allocated: dict[str, Any], asked: dict[str, int], numa_policy: str) -> None:
+    """One call answers Filter for all nodes, however many these are, and one each reservation in Reserve.
+
+    But under BestEffort, where hints of several plugins are merged in Python.
+    """
+    world = world_of_many(8, 2, allocated, numa_policy)
     never = AssertionError("a plugin was asked about one reservation")
     with patch.object(ReservationFilters, "refusal", side_effect=never), rows_of_calls() as calls:
-        found = world.search.find(world.profile, world.signed(asking("p", asked).info()))[1]
-    assert isinstance(found, str)
+        if numa_policy == "BestEffort" and asked["gpu"]:
+            with pytest.raises(AssertionError, match="a plugin was asked"):
+                world.search.find(world.profile, world.signed(asking("p", asked).info()))
+            return
+        assert world.give(asking("p", asked).info())[1]
     assert calls == [8]
 
 

@@ -17,7 +17,7 @@ from koordsched._core.device_facts import DEVICE_RESOURCE_NAMES, DEVICE_TYPE_NAM
 from koordsched._core.device_filter import filter_devices, score_devices
 from koordsched._core.device_hints import DeviceHints
 from koordsched._core.device_removals import DeviceRemovals
-from koordsched._core.device_reserved import ReservedDevices
+from koordsched._core.device_reserved import ReservedDevices, allocate_left
 from koordsched._core.device_score import DeviceScoring
 from koordsched.api.kinds import DEVICE
 from koordsched.api.koordinator.device_annotations import (
@@ -62,12 +62,10 @@ from koordsched.plugins.deviceshare.reasons import explain
 from koordsched.plugins.deviceshare.reserved import (
     demands_reservation,
     held_amounts,
-    is_restricted,
     missing_of,
     of_reservation,
     resize_text,
     way_to_include,
-    ways_to_take,
 )
 from koordsched.plugins.deviceshare.templates import shared_templates
 
@@ -77,6 +75,7 @@ if TYPE_CHECKING:
 
     from koordsched._core.device_facts import Allocated
     from koordsched._core.device_request import DeviceAdjustment
+    from koordsched._core.device_reserved import LeftDevices
     from koordsched._core.numa_facts import Hint
     from koordsched._core.pod_index import PodIndex
     from koordsched._core.removal_filter import RemovalFilter
@@ -260,19 +259,15 @@ class DeviceShare(
 
     def _find_reserved(self, state: CycleState, demand: DeviceDemand, node: NodeInfo, placeholder: str) -> int | Sequence[Allocated]:
         """Return devices that the reservation, which lends, lets the pod have, the best way first; or why there are none."""
-        left = self._state.left(placeholder)
+        left = self._state.compiled(placeholder)
         if left is None or demand.adjustment is not None:
             return self._find(state, demand, node, demand.adjustment)
-        found: int | Sequence[Allocated] = 0
-        for way in ways_to_take(left, restricted=self._is_restricted(placeholder)):
-            found = self._find(state, demand, node, way)
-            if not isinstance(found, int):
-                break
-        return found
+        return allocate_left(self._table, demand.request, node.row, left, self._scoring_on(node.row), mask=self._mask(state, node))
 
-    def _is_restricted(self, placeholder: str) -> bool:
-        counted = self._cache.pods.get(placeholder)
-        return counted is not None and is_restricted(counted.info)
+    def _mask(self, state: CycleState, node: NodeInfo) -> int | None:
+        """Return the NUMA nodes that the pod's devices are to come from, None: any."""
+        affinity = self.topology_manager.affinity(state, node.name) if self._aligns else None
+        return None if affinity is None else affinity.mask
 
     def _give_around(self, state: CycleState, pod: PodInfo, demand: DeviceDemand, node: NodeInfo, adopted: Sequence[str]) -> int:
         """Allocate the devices of a Reservation with all that the pods hold which it takes over: they keep them, it holds the rest."""
@@ -299,14 +294,13 @@ class DeviceShare(
         self, state: CycleState, demand: DeviceDemand, node: NodeInfo, adjustment: DeviceAdjustment | None
     ) -> int | Sequence[Allocated]:
         """Return the devices that the pod is to get on the node, within its NUMA affinity, or why there are none."""
-        affinity = self.topology_manager.affinity(state, node.name) if self._aligns else None
         return allocate(
             self._table,
             demand.request,
             node.row,
             self._scoring_on(node.row),
             adjustment=adjustment,
-            mask=None if affinity is None else affinity.mask,
+            mask=self._mask(state, node),
             reserve=True,
         )
 
@@ -366,25 +360,25 @@ class DeviceShare(
         if demand is None or demand.adjustment is not None:
             return None
         demanded = demands_reservation(pod)
-        return ReservedDevices(self._table, demand.request, known.given, known.compiled_left, known.compile_left, demanded=demanded)
+        return ReservedDevices(
+            self._table, demand.request, known.given, known.compiled_left, known.compile_left, demanded=demanded, aligned=self._aligns
+        )
 
     def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return explain(code, self._table)
 
     def score_reservation(self, state: CycleState, pod: PodInfo, node_name: str, reservation: str) -> int:
         """Score the devices that the pod may have of it by their use; a reservation that holds none scores nothing."""
-        demand, node, left = self._demand(state, pod), self._cache.node(node_name), self._state.left(reservation)
+        demand, node, left = self._demand(state, pod), self._cache.node(node_name), self._state.compiled(reservation)
         if demand is None or node is None or left is None:
             return 0
-        way = ways_to_take(left, restricted=True)[0] if self._is_restricted(reservation) else None
-        affinity = self.topology_manager.affinity(state, node_name) if self._aligns else None
         return score_node(
             self._table,
             demand.request,
             self._scoring_on(node.row),
             node.row,
-            adjustment=way,
-            mask=None if affinity is None else affinity.mask,
+            adjustment=left.alone() if left.restricted else None,
+            mask=self._mask(state, node),
         )
 
     # PreBind
@@ -439,10 +433,8 @@ class DeviceShare(
         reservation = tried_reservation(state)
         if reservation is None:
             reservation = self._cache.credits.drawn_from(pod.uid)
-        if not reservation or not self._is_restricted(reservation):
-            return None
-        left = self._state.left(reservation)
-        return None if left is None else ways_to_take(left, restricted=True)[0]
+        left: LeftDevices | None = self._state.compiled(reservation) if reservation else None
+        return left.alone() if left is not None and left.restricted else None
 
     def explain_hint(self, state: CycleState, pod: PodInfo, code: int) -> Status:
         return explain(code, self._table)

@@ -26,7 +26,7 @@ from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.plugins.deviceshare.reasons import OF_RESERVATION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from koordsched._core.device_facts import DeviceResource
     from koordsched.api.koordinator.device_annotations import DeviceAllocations
@@ -51,20 +51,6 @@ def demands_reservation(pod: PodInfo) -> bool:
 def of_reservation(code: int) -> int:
     """Return the code that says of a reservation what this one says of a node; the same where no reservation can change it."""
     return code if reason_of(code) in OF_NODES else code | OF_RESERVATION
-
-
-def ways_to_take(left: PodDevices, *, restricted: bool) -> Sequence[DeviceAdjustment]:
-    """Return how devices may be taken where a reservation has this left, the best way first."""
-    amounts: dict[DeviceType, dict[int, Mapping[DeviceResource, int]]] = {}
-    vfs: dict[DeviceType, dict[int, Sequence[str]]] = {}
-    for held in left.held:
-        amounts.setdefault(held.type, {})[held.minor] = held.amounts
-        if held.vfs:
-            vfs.setdefault(held.type, {})[held.minor] = held.vfs
-    if restricted:
-        required = amounts or {device_type: {} for device_type in DeviceType}
-        return (DeviceAdjustment(required=required, required_minors=amounts, only_vfs=vfs),)
-    return DeviceAdjustment(only=amounts, only_vfs=vfs), DeviceAdjustment(preferred=amounts)
 
 
 def way_to_include(held: Sequence[PodDevices]) -> DeviceAdjustment:

@@ -25,7 +25,7 @@ from koordsched._core.device_facts import NodeAccelerators
 from koordsched._core.device_removals import DeviceHoldings
 from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_table import DeviceTable
-from koordsched._core.device_view import HiddenDevices, are_listed
+from koordsched._core.device_view import hidden_devices
 from koordsched.api.kinds import DEVICE, NODE
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED, GPU_PARTITIONS, has_null_devices
 from koordsched.api.koordinator.reading import Malformed
@@ -46,7 +46,7 @@ from koordsched.plugins.deviceshare.node_devices import (
 from koordsched.plugins.deviceshare.reserved import is_restricted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from koordsched.api.core import Node
     from koordsched.api.koordinator.devices import Device
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.cluster.object_store import FinalState
     from koordsched.framework.handle import Handle
 
@@ -101,13 +102,6 @@ class DeviceEntry:
     def unknown(self) -> bool:
         """Return whether nothing is known."""
         return self.device is None and not self.pods and self.accelerators == UNLABELLED
-
-    def without(self, uids: Collection[str]) -> DeviceEntry:
-        """Return what is known of the node, but for what these pods hold."""
-        rest = DeviceEntry(self.name, self.index)
-        rest._device, rest.deleted, rest._ids, rest.accelerators = self._device, self.deleted, self._ids, self.accelerators
-        rest.pods = {uid: held for uid, held in self.pods.items() if uid not in uids}
-        return rest
 
     def held(self) -> Iterator[HeldDevice]:
         """Yield all that pods hold."""
@@ -207,8 +201,11 @@ class DeviceState(PodHoldings[PodDevices]):
         return with_allocations(whole, allocations_without(whole.allocations, taken)) if taken else whole
 
     def compile_left(self, uid: str) -> LeftDevices:
-        left, counted = self.left(uid), self._cache.pods.get(uid)
-        return LeftDevices(self.table, () if left is None else left.held, restricted=counted is not None and is_restricted(counted.info))
+        left, held, pod = self.left(uid), self.held_by(uid), self._cache.pods.get(uid)
+        restricted = pod is not None and is_restricted(pod.info)
+        if left is None:
+            return LeftDevices(self.table, (), restricted=restricted)
+        return LeftDevices(self.table, left.held, restricted=restricted, counted=held is None or held.held == left.held)
 
     # Pods
 
@@ -230,18 +227,14 @@ class DeviceState(PodHoldings[PodDevices]):
                 return  # it could not be read, which was reported then
             self._read(new, row)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        holding = [pod for pod in pods if pod.uid in self._where]
-        if not holding:
-            return None
-        name = self._name(row, holding[0])
-        entry = self._entries[name]
-        parts = [entry.pods.get(pod.uid) for pod in holding]
-        held = [device for part in parts if part is not None for device in part.held]
-        if None in parts or not are_listed(self.table, entry.index, held):
-            return RemovedPods(self, holding, row)
-        rest = entry.without([pod.uid for pod in holding])
-        return HiddenDevices(self.table, entry.index, self._entries, name, rest, (len(entry.pods), len(rest.pods)), held)
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        hidden = hidden_devices(self.table, pods, self._cache.infos, self._entries, self.compiled_left, self._compiled)
+        return [(row, RemovedPods(self, pods[row], row) if part is None else part) for row, part in hidden]
+
+    def _compiled(self, devices: PodDevices) -> LeftDevices:
+        """Return what a pod holds, as kernels read it: of a reservation that is what it has left."""
+        found: LeftDevices | None = self.compiled(devices.uid)
+        return LeftDevices(self.table, devices.held, restricted=False) if found is None else found
 
     def _read(self, pod: PodInfo, row: int) -> None:
         """Account what the pod's annotation says. One that cannot be read leaves what is recorded."""
@@ -257,6 +250,8 @@ class DeviceState(PodHoldings[PodDevices]):
             self._set_given(pod.uid, found)
             found = self.left_of(found)
         self.reserve(self._name(row, pod), found)
+        if pod.lends:
+            self.compiled(pod.uid)  # now, since the first of its owners may have a thousand such
 
     def _report_pod(self, pod: PodInfo, problem: str) -> None:
         log.warning("what a pod has of devices cannot be meant", pod=pod.key, problem=problem)

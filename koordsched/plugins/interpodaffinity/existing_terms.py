@@ -20,12 +20,13 @@ from koordsched.log import get_logger
 from koordsched.plugins.interpodaffinity.terms import AffinityReader, AffinityTerm, PodAffinityTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from koordsched._core.view import Part
     from koordsched.api.core import Pod
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.cache import Cache
+    from koordsched.cache.plugin_state import PodsByRow
 
 log = get_logger(__name__)
 
@@ -228,9 +229,9 @@ class ExistingTerms(PodFollower):
             self._change(old, row, -1)
             self._change(new, row, 1)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        having = [pod for pod in pods if pod.pod.spec.affinity is not None]
-        return super().without(having, row) if having else None
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        rows = [row for row, of_row in pods.items() for pod in of_row if pod.pod.spec.affinity is not None]
+        return super().without({row: [pod for pod in pods[row] if pod.pod.spec.affinity is not None] for row in rows})
 
     def _change(self, pod: PodInfo, row: int, amount: int) -> None:
         affinity = self.reader.read(pod.pod)

@@ -253,11 +253,16 @@ class NodeAllocations:
             checked_ratio=self.filter_ratio,
         )
 
-    def usage(self, restored: Sequence[int] = (), withheld: int = 0) -> NumaUsage:
-        """Return what changes with pods. restored: sets of CPUs that count as bound once less each. withheld: free ones that are not."""
-        cpus, topology, zones = self.cpus, self.topology, {}
-        free = 0 if cpus is None else cpus.free(self.reserved, restored) & ~withheld
-        counts = {} if cpus is None or topology is None else topology.counts(cpus.bound, free)
+    def counts(self, restored: Sequence[int] = (), withheld: int = 0) -> dict[int, CpuCounts]:
+        """Return how many CPUs NUMA nodes have. restored: sets that count as bound once less each. withheld: free ones that are not."""
+        cpus, topology = self.cpus, self.topology
+        if cpus is None or topology is None:
+            return {}
+        return topology.counts(cpus.bound, cpus.free(self.reserved, restored) & ~withheld)
+
+    def usage(self, restored: Sequence[int] = ()) -> NumaUsage:
+        """Return what changes with pods. restored: as for `counts`."""
+        zones, counts = {}, self.counts(restored)
         for part in self._parts:
             amounts = self.allocated.get(part.numa)
             sums = {} if amounts is None else self._by_id(amounts, part)

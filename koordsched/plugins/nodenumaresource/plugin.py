@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koordsched._core.change import NodeChange
-from koordsched._core.cpu_reserved import RESERVED_CODE, ReservedCpus
+from koordsched._core.cpu_reserved import ReservedCpus
 from koordsched._core.numa_filter import NumaReason, reason_of, source_code_of
 from koordsched._core.numa_joint import NumaAlignment
 from koordsched._core.numa_removals import NumaRemovals
@@ -40,6 +40,7 @@ from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
 from koordsched.plugins.nodenumaresource.queueing_hints import GONE, NumaHints
 from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES, NOT_ENOUGH_CPUS
+from koordsched.plugins.nodenumaresource.reserved import AlignmentAnswers, NumberedStatuses, of_reservation
 from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class NodeNUMAResource(
         self._args = compile_args(args, handle.columns)
         self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
         self._allocator = Allocator(self._numa, self._args, handle.columns)
-        self._shortages: list[str] = []  # texts of refusals by reservations, as a source has numbered them
+        self._reserved_refusals = NumberedStatuses()
         self._filter = NumaFilter(self._numa, self._allocator, self._args.scoring, handle.cache)
         self.topology_manager = TopologyManager([self])  # until the profile has made the others
 
@@ -291,7 +292,7 @@ class NodeNUMAResource(
         only = bool(left.cpus) and self._numa.is_restricted(reservation)
         allocated = self._allocate(state, pod, demand, node_name, preferred=left.cpus, only=only)
         if isinstance(allocated, Status) and allocated.rejected and RESERVATION_AFFINITY in pod.pod.metadata.annotations:
-            return _of_reservation(allocated)
+            return of_reservation(allocated)
         return allocated
 
     def _allocate(
@@ -354,23 +355,27 @@ class NodeNUMAResource(
         demand, numa = self._demand(state, pod), self._numa
         if demand is None or demand.designated is not None:
             return None
+        answers = AlignmentAnswers(
+            state,
+            pod,
+            self.topology_manager.others(self, pod),
+            strategy_on=self._allocator.strategy_on,
+            explain=partial(self._explain, state, pod, demand),
+            numbered=self._reserved_refusals,
+        )
         return ReservedCpus(
             self._table,
             demand.request,
+            self._args.scoring,
             demand.demand.exclusive,
-            self._allocator.strategy_on,
             self._cache.infos,
-            numa.nodes,
-            numa.given,
-            numa.compiled_left,
-            numa.compile_left,
-            self._shortages,
+            numa,
+            answers,
             demanded=RESERVATION_AFFINITY in pod.pod.metadata.annotations,
         )
 
     def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        refusal = unschedulable(self._shortages[(code & ~RESERVED_CODE) - 1])
-        return _of_reservation(refusal) if code & RESERVED_CODE else refusal
+        return self._reserved_refusals.explain(code)
 
     # PreBind
 
@@ -420,7 +425,3 @@ class NodeNUMAResource(
             return refusal(SERVER_ERROR, f'node "{name}" not found')
         node = self._numa.node(name)
         return describe(node, node.numa_policy(pod_level=self._numa.pod_level))
-
-
-def _of_reservation(refusal: Status) -> Status:
-    return Status(refusal.code, tuple(f"Reservation(s) {reason}" for reason in refusal.reasons))

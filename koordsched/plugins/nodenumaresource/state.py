@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from koordsched._core.numa import NumaCells
     from koordsched._core.numa_removals import HeldInZones
     from koordsched._core.pod_index import PodIndex
+    from koordsched._core.view import Part
     from koordsched.api.core import Node
     from koordsched.api.koordinator.nodes import NodePolicy
     from koordsched.api.meta import Unstructured
     from koordsched.api.podinfo import PodInfo
+    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.framework.handle import Handle
     from koordsched.plugins.nodenumaresource.node_topology import TopologyOptions
 
@@ -156,7 +158,7 @@ class NumaState(PodHoldings[PodAllocation]):
         """Let the table count of the free CPUs of a node, of which something is known, these alone."""
         node = self._nodes[name]
         cells = self.table.save_usage(node.index)
-        self.table.set_usage(node.index, node.usage(withheld=~cpus))
+        self.table.set_counts(node.index, node.counts(withheld=~cpus))
         try:
             yield
         finally:
@@ -189,10 +191,13 @@ class NumaState(PodHoldings[PodAllocation]):
         if not (same and old.pod.spec.node_name):  # else it has been read
             self._read(new, row)
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> HiddenAllocations | None:
-        name = self._name(row, pods[0])
-        uids = [pod.uid for pod in pods if self._where.get(pod.uid) == name]
-        return HiddenAllocations(self, self._nodes[name], uids) if uids else None
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        where = self._where
+        for row in dict.fromkeys([row for row, of_row in pods.items() for pod in of_row if pod.uid in where]):
+            name = self._name(row, pods[row][0])
+            uids = [pod.uid for pod in pods[row] if where.get(pod.uid) == name]
+            if uids:
+                yield row, HiddenAllocations(self, self._nodes[name], uids)
 
     def show(self, node: NodeAllocations, cells: NumaCells) -> None:
         """Let a node be known by this object, whose usage these cells have. Only for views."""

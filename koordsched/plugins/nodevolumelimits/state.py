@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koordsched.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
-from koordsched.cache.plugin_state import PodFollower
+from koordsched.cache.plugin_state import PodFollower, with_volumes
 from koordsched.cluster.object_store import LatestStateHandler, object_key
 from koordsched.framework.volumes import VolumeObjects
 from koordsched.plugins.nodevolumelimits.counts import VolumeCounts
@@ -28,7 +28,7 @@ from koordsched.plugins.nodevolumelimits.csi_volumes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from koordsched._core.view import Part
     from koordsched.api.kinds import Kind
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.storage import CSINode, VolumeAttachment
     from koordsched.api.volumes import PodVolumes
+    from koordsched.cache.plugin_state import PodsByRow
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
 
@@ -85,9 +86,8 @@ class AttachedVolumes(PodFollower):
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        users = [pod for pod in pods if pod.volumes is not None]
-        return super().without(users, row) if users else None
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        return super().without(with_volumes(pods))
 
     def _count(self, pod: PodInfo, volumes: PodVolumes, row: int, by: int) -> None:
         info = self._cache.infos[row]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koordsched._core.reservations import UNDECIDED
+from koordsched._core.reservations import UNDECIDED, refusal_of
 from koordsched.framework.reservation_filters import MatchedOnNode, ReservationFilters
 from koordsched.framework.row_refusals import StatusCodes
 from koordsched.framework.status import unschedulable
@@ -154,10 +154,12 @@ class ReservationChoice:
         plugins = self.filters.allocating(pod)
         if not _matters(plugins, matched):
             plugins = ()
+        sources = self.filters.sources(plugins, cycle, pod)
         on_node = MatchedOnNode(cycle, pod, node_name, [info.uid for info in matched])
         suiting = []
         for info in sorted(fitting, key=lambda info: (not info.order, info.order, info.created, info.name)):
-            if not plugins or self.filters.refusal(plugins, on_node, info.uid) is None:
+            answer = UNDECIDED if sources is None else refusal_of(row, info.uid, sources)
+            if answer == 0 or (answer == UNDECIDED and self.filters.refusal(plugins, on_node, info.uid) is None):
                 if info.order:
                     return info
                 suiting.append(info)

@@ -624,8 +624,7 @@ class ReservationState(PodFollower):
         known = self._pairs.get(matcher.credit_key)
         if known is not None and known[0] == matcher.version:
             return known[1]
-        cache, infos = self._cache, matcher.matched.values()
-        rows = np.array([-1 if (row := cache.row_of(info.uid)) is None else row for info in infos], np.int32)
+        infos, rows = matcher.matched.values(), self._cache.rows_of(matcher.matched)
         slots = np.array([info.slot for info in infos], np.int32)
         uids = list(matcher.matched)
         if len(infos) != 1 or rows[0] < 0:

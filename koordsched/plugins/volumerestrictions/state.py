@@ -9,16 +9,17 @@ import msgspec
 import numpy as np
 
 from koordsched.api.core import AWSElasticBlockStore, GCEPersistentDisk, ISCSIVolume, RBDVolume
-from koordsched.cache.plugin_state import PodFollower
+from koordsched.cache.plugin_state import PodFollower, with_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from koordsched._core.view import Part
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.volumes import Disk, PodVolumes
+    from koordsched.cache.plugin_state import PodsByRow
 
 K = TypeVar("K")
 
@@ -74,9 +75,8 @@ class VolumeUsers(PodFollower):
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         """A pod's volumes never change."""
 
-    def without(self, pods: Sequence[PodInfo], row: int) -> Part | None:
-        users = [pod for pod in pods if pod.volumes is not None]
-        return super().without(users, row) if users else None
+    def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
+        return super().without(with_volumes(pods))
 
     def conflicting_rows(self, wanted: frozenset[Mount]) -> NDArray[np.int32]:
         """Return the rows where some pod holds one of the disks in a way that conflicts. O(such rows)."""

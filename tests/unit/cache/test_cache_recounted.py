@@ -121,7 +121,7 @@ def test_what_is_wrong_is_reported_and_counted_anew(damage: Callable[[Cache], No
 def test_a_query_that_is_over_is_counted_nowhere() -> None:
     cache, counts = counted()
     index = pod_counts(cache)._queries
-    assert {need: len(queries) for need, queries in index._by_need.items()} == {
+    assert {need: len(queries) for need, queries in index.by_need.items()} == {
         (None, None): 1,
         ("default", ("app", "web")): 2,
         ("other", ("app", "web")): 1,
@@ -137,7 +137,7 @@ def test_a_query_that_is_over_is_counted_nowhere() -> None:
     assert [again.of(0), again.of(1)] == [4, 2]
     del counts, again
     gc.collect()
-    assert (index._by_need, len(pod_counts(cache))) == ({}, 0)
+    assert (index.by_need, len(pod_counts(cache))) == ({}, 0)
 
 
 @pytest.mark.parametrize(

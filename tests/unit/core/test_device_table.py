@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from support.device_tables import CORE, GIB, GPU, MEMORY, NIC, RATIO, RDMA, DeviceNodes, gpu, gpus, held, nic, nic_demand, request
 
 from koordsched._core.device_facts import DeviceCell, DeviceCensus, HeldDevice, NodeDevices
+from koordsched._core.device_reserved import LeftDevices
 from koordsched._core.device_table import MAX_AMOUNT, DeviceTable
 from koordsched._core.device_view import HiddenDevices
 from koordsched._core.table import NodeTable
@@ -117,20 +120,30 @@ def test_hidden_pods_leave_their_virtual_functions_too() -> None:
     nic_part = HeldDevice(RDMA, 0, {NIC: 10}, ["a"])
     node.table.add(1, [nic_part])
     before = node.table.summary(1), node.score(gpus(percent=10))
-    part = HiddenDevices(node.table, 1, {"n": None}, "n", None, (2, 0), [held(0, percent=50), nic_part])
+    entry = SimpleNamespace(pods={"a": None, "b": None})
+    lefts = {
+        "a": LeftDevices(node.table, [held(0, percent=50)], restricted=False),
+        "b": LeftDevices(node.table, [nic_part], restricted=False),
+    }
+    part = HiddenDevices(node.table, 1, entry, lefts)
     part.hide()
     assert [cell.used for cell in node.table.summary(1)] == [{}, {}, {}]
     assert node.table.summary(1)[-1].vfs_used == ()
+    assert entry.pods == {}
     part.restore()
     assert (node.table.summary(1), node.score(gpus(percent=10))) == before
     assert node.table.summary(1)[-1].vfs_used == ("a",)
+    assert entry.pods == {"a": None, "b": None}
 
 
 def test_a_device_that_is_hidden_and_listed_no_more_is_named() -> None:
     node = DeviceNodes().describe((GPU, [gpu(0)])).use(0, percent=50)
-    part = HiddenDevices(node.table, 1, {"n": None}, "n", None, (1, 0), [held(0, percent=50)])
+    left = LeftDevices(node.table, [held(0, percent=50)], restricted=False)
+    part = HiddenDevices(node.table, 1, SimpleNamespace(pods={"a": None}), {"a": left})
+    assert left.is_counted_on(1)
     node.table.clear_node(1)
-    with pytest.raises(ValueError, match="device 0 of type 0 on n: it is not listed any more"):
+    assert not left.is_counted_on(1)
+    with pytest.raises(ValueError, match="device 0 of type 0: it is not listed any more"):
         part.hide()
 
 

@@ -46,6 +46,15 @@ def test_amounts_of_one_zone_are_replaced_and_nothing_else() -> None:
         table.set_allocated(1000, 0, {})
 
 
+def test_counts_of_cpus_are_replaced_and_nothing_else() -> None:
+    table = numa_table()
+    table.set_node(5, NODE)
+    table.set_usage(5, USAGE)
+    table.set_counts(5, {3: CpuCounts(1, 2, 2, 1), 7: CpuCounts(2, 4, 2, 2)})  # the node has no zone 7, but CPUs there
+    zones = {0: USAGE.zones[0]._replace(cpus=CpuCounts()), 3: USAGE.zones[3]._replace(cpus=CpuCounts(1, 2, 2, 1))}
+    assert table.usage_of(5) == NumaUsage(CpuCounts(3, 6, 4, 3), zones)
+
+
 def test_facts_stay_when_indexes_zones_and_resources_outgrow_the_table() -> None:
     table = numa_table()
     table.set_node(5, NODE)

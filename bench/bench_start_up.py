@@ -56,7 +56,7 @@ async def start(load: Workload) -> dict[str, float]:
     scheduler = Scheduler(config, Dependencies(cluster, RealClock(), random.Random(1), parse_flags([])))  # type: ignore[arg-type]
     try:
         with frozen():
-            await scheduler.fill()
+            await scheduler.fill(early=True)
         filled = time.process_time()
         info = scheduler.queue.pop()
         assert info is not None

@@ -12,6 +12,7 @@ with a kind of its own, so that it concerns no pod that asks for something else.
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -301,13 +302,20 @@ class LoadState(PodFollower):
 
     def _look_later(self) -> None:
         now = self._clock.now()
-        self._looks_at = min(self._expiries[0][0], now + LOOK_SECONDS)
-        self._handle.call_later(max(0.0, self._looks_at - now), self.expire)
+        at = self._looks_at = min(self._expiries[0][0], now + LOOK_SECONDS)
+        self._handle.call_later(max(0.0, at - now), partial(self._look, at))
+
+    def _look(self, at: float) -> None:
+        """Look at what is due, unless an earlier look has been set since: that one has set the next."""
+        if at == self._looks_at:
+            self._looks_at = NOT_DUE
+            self.expire()
+            if self._expiries and self._looks_at == NOT_DUE:
+                self._look_later()
 
     def expire(self) -> None:
         """Let the metrics expire whose time has come."""
         now, may_help = self._clock.now(), False
-        self._looks_at = NOT_DUE
         while self._expiries and self._expiries[0][0] <= now:
             when, name = heappop(self._expiries)
             entry = self._entries.get(name)
@@ -316,8 +324,6 @@ class LoadState(PodFollower):
             entry.due = NOT_DUE
             if entry.measurement is not None and entry.index:
                 may_help |= self._expire(entry, entry.measurement, now)
-        if self._expiries and self._looks_at == NOT_DUE:
-            self._look_later()
         if may_help:
             self._handle.announce(METRIC_EXPIRED)
 

@@ -188,6 +188,19 @@ def test_a_renewed_metric_is_looked_at_once_and_does_not_expire() -> None:
     assert bench.timers == []
 
 
+def test_however_often_metrics_are_looked_at_one_timer_is_left() -> None:
+    """The standing comparison looks at them before it compares: each time would leave a timer that sets itself anew for ever."""
+    bench = LoadBench(node("n1").cpu("10"), node("n2").cpu("10"))
+    bench.plugin()
+    for name, age in (("n1", 0), ("n2", 100)):
+        bench.report(metric(name, "1", at=bench.clock.now() - age))
+    for _ in range(20):
+        bench.state.expire()
+        bench.pass_time(7)
+    assert len(bench.timers) == 1
+    assert (bench.state.expired, bench.state.count_metrics()["expired"]) == (1, 1)
+
+
 def test_a_clock_that_is_set_forward_expires_metrics_within_seconds() -> None:
     bench = LoadBench(node("n1").cpu("10"))
     plugin = bench.plugin()

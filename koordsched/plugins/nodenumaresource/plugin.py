@@ -32,6 +32,7 @@ from koordsched.framework.interface import (
     ScoreNodesPlugin,
 )
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
+from koordsched.framework.row_refusals import StatusCodes
 from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaAffinity, NumaAligner, NumaHintProvider, TopologyManager, merged_status
 from koordsched.plugins.nodenumaresource.allocator import AllocatedResources, Allocator, NodeDemand, Reserved, compile_args
@@ -40,7 +41,7 @@ from koordsched.plugins.nodenumaresource.filtering import STRICT, NumaFilter
 from koordsched.plugins.nodenumaresource.pod_demand import CompiledDemand, DemandCompiler, sign
 from koordsched.plugins.nodenumaresource.queueing_hints import GONE, NumaHints
 from koordsched.plugins.nodenumaresource.reasons import MISSING_ZONES, NOT_ENOUGH_CPUS
-from koordsched.plugins.nodenumaresource.reserved import AlignmentAnswers, NumberedStatuses, of_reservation
+from koordsched.plugins.nodenumaresource.reserved import AlignmentAnswers, explain_reserved, of_reservation
 from koordsched.plugins.nodenumaresource.state import numa_state
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class NodeNUMAResource(
         self._args = compile_args(args, handle.columns)
         self._compiler = DemandCompiler(self._args.default_bind_policy, handle.columns)
         self._allocator = Allocator(self._numa, self._args, handle.columns)
-        self._reserved_refusals = NumberedStatuses()
+        self._reserved_refusals = StatusCodes()  # of reservations, as a source has numbered them
         self._filter = NumaFilter(self._numa, self._allocator, self._args.scoring, handle.cache)
         self.topology_manager = TopologyManager([self])  # until the profile has made the others
 
@@ -361,7 +362,7 @@ class NodeNUMAResource(
             self.topology_manager.others(self, pod),
             strategy_on=self._allocator.strategy_on,
             explain=partial(self._explain, state, pod, demand),
-            numbered=self._reserved_refusals,
+            codes=self._reserved_refusals,
         )
         return ReservedCpus(
             self._table,
@@ -375,7 +376,7 @@ class NodeNUMAResource(
         )
 
     def explain_reserved(self, state: CycleState, pod: PodInfo, code: int) -> Status:
-        return self._reserved_refusals.explain(code)
+        return explain_reserved(self._reserved_refusals, code)
 
     # PreBind
 

@@ -20,30 +20,9 @@ if TYPE_CHECKING:
     from koordsched._core.numa_facts import Merged, NumaSplit
     from koordsched.api.podinfo import PodInfo
     from koordsched.framework.cycle_state import CycleState
+    from koordsched.framework.row_refusals import StatusCodes
     from koordsched.framework.topologymanager import NumaHintProvider
     from koordsched.plugins.nodenumaresource.node_allocations import NodeAllocations
-
-
-class NumberedStatuses:
-    """Refusals by numbers from 1 on."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Status, int] = {}
-        self._statuses: list[Status] = []
-
-    def number(self, refusal: Status | str) -> int:
-        """Return the number of a refusal; a text is one for its sake."""
-        status = unschedulable(refusal) if isinstance(refusal, str) else refusal
-        found = self._numbers.get(status)
-        if found is None:
-            self._statuses.append(status)
-            found = self._numbers[status] = len(self._statuses)
-        return found
-
-    def explain(self, code: int) -> Status:
-        """Return the refusal of a code of the kernel."""
-        status = self._statuses[(code & ~RESERVED_CODE) - 1]
-        return of_reservation(status) if code & RESERVED_CODE else status
 
 
 class AlignmentAnswers:
@@ -57,7 +36,7 @@ class AlignmentAnswers:
         *,
         strategy_on: Callable[[NodeAllocations], int],
         explain: Callable[[int], Status],
-        numbered: NumberedStatuses,
+        codes: StatusCodes,
     ) -> None:
         """providers: the others with hints for the pod. explain: a code of `joint_affinity`."""
         known = [provider for provider in providers if provider.hint_source(state, pod) is not None]
@@ -67,7 +46,7 @@ class AlignmentAnswers:
         self._providers = providers
         self.strategy_on = strategy_on
         self.explain = explain
-        self.number = numbered.number
+        self._codes = codes
 
     def hints(self, reservation: str | None) -> NumaHintSource | None:
         self._question.write(TRIED, reservation or "")
@@ -76,8 +55,18 @@ class AlignmentAnswers:
     def unmerged(self, merged: Merged) -> Status | None:
         return merged_status(merged)
 
+    def number(self, refusal: Status | str) -> int:
+        """Return the number of a refusal; a text is one for its sake."""
+        return self._codes.code_of(unschedulable(refusal) if isinstance(refusal, str) else refusal)
+
     def short(self, split: NumaSplit) -> Status:
         return insufficient(split.short) if split.short else SHORT_OF_CPUS
+
+
+def explain_reserved(codes: StatusCodes, code: int) -> Status:
+    """Return the refusal of a code of the kernel. codes: those that its answers were numbered with."""
+    status = codes.status_of(code & ~RESERVED_CODE)
+    return of_reservation(status) if code & RESERVED_CODE else status
 
 
 def of_reservation(refusal: Status) -> Status:

@@ -10,7 +10,7 @@ from support.differential.choosing import Json
 from support.differential.koordinator.allocations import allocation_differences
 from support.differential.koordinator.circumstances import Circumstances
 from support.differential.koordinator.deliberate import deliberate
-from support.differential.koordinator.device_pods import ALLOCATED, JOINT
+from support.differential.koordinator.device_pods import ALLOCATED, JOINT, SCHEDULING_HINT
 from support.differential.koordinator.equal import comparable
 from support.differential.ours import Judgement
 from support.differential.reference import Decision
@@ -168,3 +168,14 @@ def test_a_node_without_a_device_that_only_the_reference_refuses_is_known() -> N
     assert deliberate(circumstances(theirs=refused, ours=Judgement(frozenset({"n2"}), "", "", {}))) == "node_without_device"
     assert deliberate(circumstances(theirs=refused, ours=Judgement(frozenset({"n1", "n2"}), "", "", {}))) == ""
     assert deliberate(circumstances(ours=Judgement(frozenset({"n2"}), "", "", {}))) == ""  # the reference chose another node
+
+
+def test_a_designation_that_the_dry_run_forgets_is_known() -> None:
+    hint = json.dumps({"extensions": {"DeviceShare": {}}})
+    designating = pod({ALLOCATED: gpu(0, gpu_memory_ratio="100"), SCHEDULING_HINT: hint})
+    filtered = "0/1 nodes are available: 1 Insufficient GPU Devices. "
+    no_victim = Decision("", filtered + 'preemption: expected at least one victim pod on node "n1"', "", {}, [])
+    made_room = Judgement(frozenset(), "", "n1", {}, (7500,))
+    assert deliberate(circumstances(pod=designating, theirs=no_victim, ours=made_room)) == "designation_forgotten"
+    assert deliberate(circumstances(pod=pod({ALLOCATED: gpu(0)}), theirs=no_victim, ours=made_room)) == ""  # nothing is designated
+    assert deliberate(circumstances(pod=designating)) == ""  # it passed Filter

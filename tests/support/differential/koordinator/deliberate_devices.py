@@ -9,7 +9,7 @@ from koordsched.api.quantity import QuantityFormat, value
 from support.differential.choosing import Json
 from support.differential.koordinator.allocations import devices_in
 from support.differential.koordinator.circumstances import Circumstances, Rule
-from support.differential.koordinator.device_pods import ALLOCATED, JOINT
+from support.differential.koordinator.device_pods import ALLOCATED, JOINT, SCHEDULING_HINT
 
 DEFAULT_WEIGHTS = {f"koordinator.sh/{name}": 1 for name in ("gpu-memory-ratio", "gpu-memory", "rdma", "fpga")}
 
@@ -74,6 +74,13 @@ def node_without_device(case: Circumstances) -> bool:
     return bool(described) and theirs < ours and not (ours - theirs) & described
 
 
+def designation_forgotten(case: Circumstances) -> bool:
+    """Say whether making room went otherwise: the cycle state that the reference copies for its dry run lacks designated devices."""
+    annotations = case.pod["metadata"].get("annotations", {})
+    designates = ALLOCATED in annotations and "DeviceShare" in annotations.get(SCHEDULING_HINT, "")
+    return designates and not case.theirs.node and not any(case.feasible())
+
+
 RULES: tuple[Rule, ...] = (
     one_node_ends_the_cycle,
     swapped_score,
@@ -81,6 +88,7 @@ RULES: tuple[Rule, ...] = (
     missing_name,
     annotation_without_devices,
     node_without_device,
+    designation_forgotten,
 )
 
 

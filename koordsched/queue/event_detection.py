@@ -33,11 +33,14 @@ def node_events(old: Node, new: Node) -> list[ClusterEvent]:
 def pod_update_events(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
     """Return one event for each kind of change of a pending or assigned pod; any other change is a plain Update.
 
-    For assigned pods both PodInfos must count resources as those of running pods.
+    For assigned pods both PodInfos must count resources as those of running pods. A status that is written to a pending pod is none: that
+    is what the scheduler says of the pod, and would retry it because of its own words.
     """
     actions = list(_pod_actions(old, new))
     if not actions:
-        return [ASSIGNED_POD_UPDATE if new.pod.spec.node_name else UNSCHEDULABLE_POD_UPDATE]
+        if new.pod.spec.node_name:
+            return [ASSIGNED_POD_UPDATE]
+        return [] if _is_specified_alike(old.pod, new.pod) else [UNSCHEDULABLE_POD_UPDATE]
     resource = EventResource.ASSIGNED_POD if new.pod.spec.node_name else EventResource.UNSCHEDULABLE_POD
     return [cluster_event(resource, action) for action in actions]
 
@@ -75,6 +78,17 @@ def _scaled_down(old: PodInfo, new: PodInfo) -> bool:
         return False
     now = new.resources.requests
     return any(now.get(name, 0) < amount for name, amount in old.resources.requests.items())
+
+
+def _is_specified_alike(old: Pod, new: Pod) -> bool:
+    """Answer whether two states of a pod with equal labels differ in nothing that a plugin could read but their status."""
+    was, now = old.metadata, new.metadata
+    return (
+        was.annotations == now.annotations
+        and was.owner_references == now.owner_references
+        and was.deletion_timestamp == now.deletion_timestamp
+        and old.spec == new.spec
+    )
 
 
 def _claim_names(pod: Pod) -> dict[str, str | None]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 from support.builders import node, pod
 
-from koordsched.api.core import NodeCondition, NodeSpec, NodeStatus, PodResourceClaimStatus, Quantity, Taint
+from koordsched.api.core import NodeCondition, NodeSpec, NodeStatus, PodCondition, PodResourceClaimStatus, PodStatus, Quantity, Taint
+from koordsched.api.meta import OwnerReference
+from koordsched.api.podinfo import PodInfo
 from koordsched.queue.event_detection import node_events, pod_update_events
 from koordsched.queue.events import ClusterEvent
 
@@ -68,6 +70,18 @@ def test_allocatable_is_compared_by_value() -> None:
 def test_a_pod_change_of_no_special_kind_is_a_plain_update() -> None:
     old, new = pod("p").info(), pod("p").annotation("note", "x").info()
     assert labels(pod_update_events(old, new)) == ["UnschedulablePodUpdate"]
+
+
+def test_what_is_said_of_a_pending_pod_in_its_status_is_no_event() -> None:
+    old = pod("p").info()
+    condition = PodCondition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes are available.")
+    said = PodInfo(replace(old.pod, metadata=replace(old.pod.metadata, resource_version="2"), status=PodStatus(conditions=(condition,))))
+    assert pod_update_events(old, said) == []
+    owned = PodInfo(replace(said.pod, metadata=replace(said.pod.metadata, owner_references=(OwnerReference(kind="Job", name="j", uid="u"),))))
+    assert labels(pod_update_events(old, owned)) == ["UnschedulablePodUpdate"]
+    bound = pod("p").on("n").info(counted_on_node=True)
+    running = PodInfo(replace(bound.pod, status=PodStatus(phase="Running")), counted_on_node=True)
+    assert labels(pod_update_events(bound, running)) == ["AssignedPodUpdate"]
 
 
 def test_special_pod_changes_are_events_of_their_own() -> None:

@@ -77,7 +77,9 @@ def test_what_is_said_of_a_pending_pod_in_its_status_is_no_event() -> None:
     condition = PodCondition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes are available.")
     said = PodInfo(replace(old.pod, metadata=replace(old.pod.metadata, resource_version="2"), status=PodStatus(conditions=(condition,))))
     assert pod_update_events(old, said) == []
-    owned = PodInfo(replace(said.pod, metadata=replace(said.pod.metadata, owner_references=(OwnerReference(kind="Job", name="j", uid="u"),))))
+    owned = PodInfo(
+        replace(said.pod, metadata=replace(said.pod.metadata, owner_references=(OwnerReference(kind="Job", name="j", uid="u"),)))
+    )
     assert labels(pod_update_events(old, owned)) == ["UnschedulablePodUpdate"]
     bound = pod("p").on("n").info(counted_on_node=True)
     running = PodInfo(replace(bound.pod, status=PodStatus(phase="Running")), counted_on_node=True)

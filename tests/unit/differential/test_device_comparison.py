@@ -15,6 +15,8 @@ from support.differential.koordinator.equal import comparable
 from support.differential.ours import Judgement
 from support.differential.reference import Decision
 
+from koordsched.api.koordinator.node_reservation import NODE_RESERVATION
+
 RATIO, MEMORY, CORE = "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-core"
 TAIL = "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling."
 
@@ -179,3 +181,17 @@ def test_a_designation_that_the_dry_run_forgets_is_known() -> None:
     assert deliberate(circumstances(pod=designating, theirs=no_victim, ours=made_room)) == "designation_forgotten"
     assert deliberate(circumstances(pod=pod({ALLOCATED: gpu(0)}), theirs=no_victim, ours=made_room)) == ""  # nothing is designated
     assert deliberate(circumstances(pod=designating)) == ""  # it passed Filter
+
+
+def test_batch_resources_that_the_reference_loses_are_known() -> None:
+    older = {"cpu": "8", "koordinator.sh/batch-cpu": "6000"}
+    reserving = {"kind": "Node", "metadata": {"name": "n2", "annotations": {NODE_RESERVATION: "{}"}}, "status": {"allocatable": older}}
+    plain = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"allocatable": older}}
+    ours = Judgement(frozenset({"n1"}), "", "", {"n1": {}, "n2": {}})
+    more = Decision("n1", "", "", {"n1": {}}, [])
+    assert deliberate(circumstances(objects=(reserving,), theirs=more, ours=ours)) == "batch_resources_lost"
+    assert deliberate(circumstances(objects=(plain,), theirs=more, ours=ours)) == ""
+    scored, found = Decision("n1", "", "", {"n1": {}, "n2": {}}, []), ["LoadAwareScheduling on n2: the reference 0, ours 2"]
+    assert deliberate(circumstances(objects=(reserving,), theirs=scored, ours=ours, differences=found)) == "batch_resources_lost"
+    found.append("LoadAwareScheduling on n1: the reference 0, ours 2")
+    assert deliberate(circumstances(objects=(reserving,), theirs=scored, ours=ours, differences=found)) == ""

@@ -5,8 +5,10 @@ A rule looks at a case that differs and says whether it is the one that it knows
 
 from __future__ import annotations
 
+from koordsched.api.koordinator.node_reservation import NODE_RESERVATION
 from support.differential.koordinator import deliberate_devices, deliberate_numa
 from support.differential.koordinator.circumstances import Circumstances
+from support.differential.koordinator.vocabulary import DEPRECATED_BATCH_CPU
 
 
 def any_of_equal_victims(case: Circumstances) -> bool:
@@ -20,7 +22,22 @@ def another_of_equal_nodes(case: Circumstances) -> bool:
     return case.theirs.message.startswith("0/1 nodes are available: ") and len(case.ours.best) > 1
 
 
-RULES = (*deliberate_devices.RULES, *deliberate_numa.RULES, any_of_equal_victims, another_of_equal_nodes)
+def batch_resources_lost(case: Circumstances) -> bool:
+    """Say whether it is about nodes that offer batch resources under their older names and reserve something: the reference loses these."""
+    losing = {
+        body["metadata"]["name"]
+        for body in case.objects
+        if body["kind"] == "Node"
+        and NODE_RESERVATION in body["metadata"].get("annotations", {})
+        and DEPRECATED_BATCH_CPU in body["status"]["allocatable"]
+    }
+    theirs, ours = case.feasible()
+    if theirs != ours:
+        return theirs < ours and ours - theirs <= losing
+    return all(any(f" on {node}: " in line for node in losing) for line in case.differences)
+
+
+RULES = (*deliberate_devices.RULES, *deliberate_numa.RULES, any_of_equal_victims, another_of_equal_nodes, batch_resources_lost)
 
 
 def deliberate(case: Circumstances) -> str:

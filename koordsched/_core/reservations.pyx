@@ -161,7 +161,7 @@ cdef class ReservationTable:
 
     def acquire(self):
         if not self._free:
-            self._resize(2 * self.capacity, self.resources)
+            self._resize(self.capacity + max(64, self.capacity // 4), self.resources)  # by little: each slot has some 400 bytes
         return self._free.pop()
 
     def release(self, Py_ssize_t slot):

@@ -13,6 +13,7 @@ from koordsched.api.koordinator.priority import (
     stated_priority_class,
 )
 from koordsched.framework.tooling import Section
+from koordsched.simulate.pod_history import summed
 from koordsched.simulate.result import SHARE_DIGITS, BandSummary
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class BandCount:
     def __init__(self) -> None:
         self._pods: Counter[KoordinatorPriorityClass] = Counter()
         self._bound: Counter[KoordinatorPriorityClass] = Counter()
-        self._requested: dict[KoordinatorPriorityClass, Counter[str]] = {}
+        self._requests: dict[KoordinatorPriorityClass, list[Mapping[str, int]]] = {}
         self._is_stated = False
 
     def add(self, pod: Pod, requests: Mapping[str, int] | None, *, bound: bool) -> None:
@@ -39,9 +40,7 @@ class BandCount:
         self._pods[band] += 1
         self._bound[band] += bound
         if requests:
-            sums = self._requested.setdefault(band, Counter())
-            for name in SHOWN:
-                sums[name] += requests.get(name, 0)
+            self._requests.setdefault(band, []).append(requests)
 
     def summaries(self, offered: Mapping[str, int]) -> list[BandSummary]:
         """Return the bands that have pods, the most important first; none where nothing in the input speaks of bands."""
@@ -51,7 +50,7 @@ class BandCount:
         return [self._summary(band, offered) for band in order if self._pods[band]]
 
     def _summary(self, band: KoordinatorPriorityClass, offered: Mapping[str, int]) -> BandSummary:
-        pods, bound, sums = self._pods[band], self._bound[band], self._requested.get(band, Counter())
+        pods, bound, sums = self._pods[band], self._bound[band], summed(self._requests.get(band, ()))
         allocation = {name: round(sums[name] / offered[name], SHARE_DIGITS) for name in SHOWN if sums[name] and offered.get(name)}
         return BandSummary(band=band.value or "none", pods=pods, bound=bound, pending=pods - bound, allocation=allocation)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from koordsched.simulate.pod_history import summed
 from koordsched.simulate.result import SHARE_DIGITS, Fairness, NamespaceSummary
 
 if TYPE_CHECKING:
@@ -19,15 +20,13 @@ class NamespaceCount:
     """Counts pods by namespace, one after the other."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, Counter[str]] = {}
-        self._served: dict[str, Counter[str]] = {}
+        self._asked: dict[str, list[Mapping[str, int]]] = {}
+        self._served: dict[str, list[Mapping[str, int]]] = {}
 
     def add(self, namespace: str, requests: Mapping[str, int], *, bound: bool) -> None:
         """Count a pod. requests: without `pods`, which is counted here."""
-        for sums in (self._asked, self._served) if bound else (self._asked,):
-            of_namespace = sums.setdefault(namespace, Counter())
-            of_namespace.update(requests)
-            of_namespace["pods"] += 1
+        for counted in (self._asked, self._served) if bound else (self._asked,):
+            counted.setdefault(namespace, []).append(requests)
 
     def fairness(self, offered: Mapping[str, int]) -> Fairness | None:
         """Return how alike the namespaces are served, by name; None with fewer than two. offered: what all nodes together can give."""
@@ -37,7 +36,7 @@ class NamespaceCount:
         return Fairness(index=round(jain_index([each.served for each in found]), SHARE_DIGITS), namespaces=found)
 
     def _summary(self, namespace: str, offered: Mapping[str, int]) -> NamespaceSummary:
-        asked, served = self._asked[namespace], self._served.get(namespace, Counter())
+        asked, served = _sums(self._asked[namespace]), _sums(self._served.get(namespace, ()))
         resource = max(sorted(asked), key=lambda name: asked[name] / offered[name] if offered.get(name) else 0.0)
         return NamespaceSummary(
             namespace=namespace,
@@ -47,6 +46,12 @@ class NamespaceCount:
             resource=resource,
             served=round(served[resource] / asked[resource], SHARE_DIGITS) if asked[resource] else 1.0,
         )
+
+
+def _sums(requests: Sequence[Mapping[str, int]]) -> Counter[str]:
+    sums = summed(requests)
+    sums["pods"] = len(requests)
+    return sums
 
 
 def jain_index(shares: Sequence[float]) -> float:

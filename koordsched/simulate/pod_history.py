@@ -7,7 +7,7 @@ ones vanish, and the share of the cluster that is taken has its peak in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -22,6 +22,15 @@ RequestsOf = Callable[[Pod], Mapping[str, int]]
 def requests_on_node(pod: Pod) -> Mapping[str, int]:
     """Return what a bound pod requests: cpu in milli, others in whole units."""
     return pod_resources(pod, counted_on_node=True).requests
+
+
+def summed(requests: Sequence[Mapping[str, int]]) -> Counter[str]:
+    """Return the sums by name. Pods with equal requests mostly share one mapping, which is added once, times its pods."""
+    distinct, sums = {id(each): each for each in requests}, Counter[str]()
+    for same, pods in Counter(map(id, requests)).items():
+        for name, amount in distinct[same].items():
+            sums[name] += pods * amount
+    return sums
 
 
 class PodStep(Enum):
@@ -62,7 +71,7 @@ class PodHistory:
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
         self._taken: list[Mapping[str, int]] = []  # the requests of pods on nodes that are not in `_requested` yet
-        self._requested: dict[str, int] = {}
+        self._requested: Counter[str] = Counter()
         self._peak: dict[str, int] = {}
         self.decided = 0  # pods bound so far
         self.version = 0  # grows with every pod that is bound or deleted
@@ -108,18 +117,7 @@ class PodHistory:
         """Stop counting the pod, if it was counted. The peak is noted before."""
         if key in self._counted:
             self._note_peak()
-            self._sum(self._counted.pop(key), -1)
-
-    def _sum_up(self) -> None:
-        """Add the requests of the pods bound since the last call. Pods with equal requests mostly share one mapping."""
-        distinct = {id(requests): requests for requests in self._taken}
-        for same, pods in Counter(map(id, self._taken)).items():
-            self._sum(distinct[same], pods)
-        self._taken.clear()
-
-    def _sum(self, requests: Mapping[str, int], pods: int) -> None:
-        for name, amount in requests.items():
-            self._requested[name] = self._requested.get(name, 0) + pods * amount
+            self._requested.subtract(self._counted.pop(key))
 
     def _note_peak(self) -> None:
         for name, total in self.requested.items():
@@ -130,7 +128,8 @@ class PodHistory:
     def requested(self) -> dict[str, int]:
         """Return what pods on nodes request now: cpu in milli, others in whole units, and `pods`."""
         if self._taken:
-            self._sum_up()
+            self._requested.update(summed(self._taken))
+            self._taken.clear()
         return {**self._requested, "pods": len(self._counted)}
 
     @property

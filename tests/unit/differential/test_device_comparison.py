@@ -42,6 +42,11 @@ def pod(annotations: dict[str, str] | None = None, /, **amounts: str) -> Json:
             f"0/3 nodes are available: invalid DeviceAllocateHint annotation, err: {{ is not closed. {TAIL}",
             {},
         ),
+        (
+            'failed to lock node: parsing time "never" as "2006-01-02T15:04:05Z07:00": cannot parse "never" as "2006"',
+            'failed to lock node: invalid node lock value "never,default,gone"',
+            {},
+        ),
         (  # both types are short: the reference looks at any of them first
             f"0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient gpu devices. {TAIL}",
             "0/3 nodes are available: 1 Insufficient GPU Devices, 1 Insufficient cpu, 1 Insufficient rdma devices. another tail",
@@ -57,6 +62,7 @@ def test_the_same_answer_in_other_words(first: str, second: str, amounts: dict[s
 @pytest.mark.parametrize(
     ("first", "second", "amounts"),
     [
+        ('failed to lock node: invalid node lock value "a"', 'failed to lock node: invalid node lock value "b"', {}),
         ("1/1 invalid resource device requests: [a b]", "1/1 invalid resource device requests: [a c]", {}),
         ("0/1 nodes are available: 1 Insufficient gpu devices.", "0/1 nodes are available: 1 Insufficient GPU Devices.", {"gpu": "100"}),
         (

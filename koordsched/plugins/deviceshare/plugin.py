@@ -28,6 +28,7 @@ from koordsched.api.koordinator.device_annotations import (
 )
 from koordsched.api.koordinator.reservation_links import is_ignoring_reservations
 from koordsched.api.koordinator.reserve_pods import RESIZE_ALLOCATABLE
+from koordsched.cluster.port import ClusterError, Forbidden, NotFound, Ref
 from koordsched.config.args import MOST_ALLOCATED
 from koordsched.config.extension_points import FILTER
 from koordsched.framework.cycle_state import annotate
@@ -45,7 +46,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.reservation_filters import tried_reservation
 from koordsched.framework.routes import Answer, Route, RoutesPlugin, refusal
-from koordsched.framework.status import SKIP, PluginError, Status, error
+from koordsched.framework.status import SKIP, PluginError, Status, error, unschedulable
 from koordsched.framework.topologymanager import NumaHintProvider
 from koordsched.log import get_logger, verbosity
 from koordsched.plugins.deviceshare.adaptation import GATE, DevicePluginAdapter, written_before
@@ -58,7 +59,7 @@ from koordsched.plugins.deviceshare.numa_hints import designated_hints, hints_of
 from koordsched.plugins.deviceshare.planning import follow_planning
 from koordsched.plugins.deviceshare.pod_demand import DeviceDemand, DeviceDemandCompiler, asks_for_devices, sign
 from koordsched.plugins.deviceshare.queueing_hints import DeviceQueueingHints
-from koordsched.plugins.deviceshare.reasons import explain
+from koordsched.plugins.deviceshare.reasons import UNSEEN_DEVICE, explain
 from koordsched.plugins.deviceshare.reserved import (
     demands_reservation,
     held_amounts,
@@ -120,6 +121,7 @@ class DeviceShare(
 
     def __init__(self, args: DeviceShareArgs, handle: Handle) -> None:
         self._cache = handle.cache
+        self._cluster = handle.cluster
         self._state = device_state(handle)
         self._table = self._state.table
         self.reads = self._state.change
@@ -384,18 +386,23 @@ class DeviceShare(
     # PreBind
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        if state.read(RESERVE_STATE) is not None:
+        if state.read(RESERVE_STATE) is not None or self._may_be_unseen(pod, node_name):
             return None
         annotations = pod.pod.metadata.annotations
         return None if annotations and DEVICE_ALLOCATED in annotations else SKIP
+
+    def _may_be_unseen(self, pod: PodInfo, node_name: str) -> bool:
+        """Answer whether the pod is going to a node without a Device for want of an event of the watch: elsewhere there are Devices."""
+        return bool(self._state.devices) and asks_for_devices(pod) and self._state.device_ids(node_name) is None
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Write what the pod was allocated; without an allocation, remove what a failed attempt has written, as it would count."""
         reserved: PodDevices | None = state.read(RESERVE_STATE)
         if reserved is None:
-            annotations, labels = written_before(pod.pod)
-            annotate(state, {**annotations, DEVICE_ALLOCATED: None}, labels)
-            return None
+            if DEVICE_ALLOCATED in pod.pod.metadata.annotations:
+                annotations, labels = written_before(pod.pod)
+                annotate(state, {**annotations, DEVICE_ALLOCATED: None}, labels)
+            return await self._unseen(node_name) if self._may_be_unseen(pod, node_name) else None
         ids = self._state.device_ids(node_name)
         if ids is None:
             return error(f'device.scheduling.koordinator.sh "{node_name}" not found')
@@ -409,6 +416,16 @@ class DeviceShare(
         if self._resizes and pod.reservation is not None:
             annotate(state, {RESIZE_ALLOCATABLE: resize_text(allocations)})
         return None if self._adapter is None else await self._adapter.adapt(state, pod, node_name, allocations)
+
+    async def _unseen(self, node_name: str) -> Status | None:
+        """Refuse a node with a Device that the watch has not shown yet: without an allocation, the pod would use what others are given."""
+        try:
+            await self._cluster.get(Ref(DEVICE, "", node_name))
+        except (NotFound, Forbidden):
+            return None
+        except ClusterError as refused:
+            return error(refused.message)
+        return unschedulable(UNSEEN_DEVICE)
 
     # Hints for the topology manager
 

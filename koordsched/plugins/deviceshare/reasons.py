@@ -19,6 +19,7 @@ INSUFFICIENT_DEVICES = "Insufficient {type} devices"
 INSUFFICIENT_VFS = "Insufficient {type} VirtualFunctions"
 SHARE_UNSUPPORTED = 'model "{model}" of vendor "{vendor}" does not support GPU Share'
 NO_HEALTHY_GPU = "fillGPUTotalMem failed: no healthy gpu device with minor {minor} of allocation"
+UNSEEN_DEVICE = "the node's Device is not known yet"
 OF_RESERVATION = 1 << 5
 """Set in codes of what a reservation lacks; below where their detail begins, above all reasons."""
 NO_NUMA_OF_DESIGNATED = unschedulable("Designated Allocation Lack NUMA Node ID")

@@ -11,19 +11,21 @@ from support.builders import PodBuilder, node, pod
 from support.devices import T8, DeviceBench, device, gpus, holding
 from support.plugins import hint, registered
 
+from koordsched.api.kinds import DEVICE
 from koordsched.api.koordinator.device_annotations import (
     DEVICE_ALLOCATE_HINT,
     DEVICE_ALLOCATED,
     DEVICE_JOINT_ALLOCATE,
     GPU_PARTITION_SPEC,
 )
-from koordsched.api.koordinator.devices import GPU_ISOLATION_PROVIDER, GPU_MODEL, GPU_VENDOR
+from koordsched.api.koordinator.devices import GPU_ISOLATION_PROVIDER, GPU_MODEL, GPU_VENDOR, Device
 from koordsched.api.koordinator.hints import SCHEDULING_HINT
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
+from koordsched.cluster.port import ClusterError, Forbidden, NotFound, Ref, ServerError
 from koordsched.config.args import ResourceSpec
 from koordsched.config.koordinator_args import GPUShareUnsupportedModel, NumaScoringStrategy
 from koordsched.framework.cycle_state import CycleState, noted_changes
-from koordsched.framework.status import Code, Status
+from koordsched.framework.status import SKIP, Code, Status
 from koordsched.plugins.deviceshare.plugin import DeviceShare
 from koordsched.queue.events import QueueingHint
 
@@ -247,6 +249,52 @@ def test_a_device_that_is_gone_before_the_pod_is_bound_is_an_error() -> None:
     refused = asyncio.run(plugin.pre_bind(state, gpus("a", 100).info(), "n1"))
     assert refused is not None
     assert (refused.code, refused.message) == (Code.ERROR, 'device.scheduling.koordinator.sh "n1" not found')
+
+
+class AskedOnce:
+    """A cluster of which one object is asked for."""
+
+    def __init__(self, answer: Device | ClusterError) -> None:
+        self._answer = answer
+        self.asked: list[Ref] = []
+
+    async def get(self, ref: Ref) -> Device:
+        self.asked.append(ref)
+        if isinstance(self._answer, ClusterError):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (device("n2", gpus=T8), Code.UNSCHEDULABLE),
+        (NotFound("there is none"), None),
+        (Forbidden("not allowed"), None),
+        (ServerError("try again"), Code.ERROR),
+    ],
+)
+def test_a_node_whose_device_the_watch_has_not_shown_yet_is_not_given_to_a_pod_with_devices(
+    answer: Device | ClusterError, code: Code | None
+) -> None:
+    bench = DeviceBench(node("n1"), node("n2"))
+    cluster = bench.cluster = AskedOnce(answer)
+    plugin = bench.plugin()
+    bench.describe(device("n1", gpus=T8))
+    state, found = bench.reserve(plugin, gpus("a", 100), "n2")
+    assert found == {}
+    assert plugin.pre_bind_pre_flight(state, gpus("a", 100).info(), "n2") is None
+    refused = asyncio.run(plugin.pre_bind(state, gpus("a", 100).info(), "n2"))
+    assert (None if refused is None else refused.code) is code
+    assert cluster.asked == [Ref(DEVICE, "", "n2")]
+
+
+def test_no_device_is_asked_for_where_none_is_known_or_needed() -> None:
+    bench = DeviceBench(node("n1"), node("n2"))
+    plugin = bench.plugin()
+    assert plugin.pre_bind_pre_flight(CycleState(), gpus("a", 100).info(), "n1") is SKIP
+    bench.describe(device("n1", gpus=T8))
+    assert plugin.pre_bind_pre_flight(CycleState(), pod("b").cpu("1").info(), "n2") is SKIP
 
 
 def test_what_an_earlier_attempt_has_written_is_taken_back_where_nothing_is_allocated() -> None:

@@ -181,11 +181,13 @@ class EventHint(msgspec.Struct, frozen=True):
     """A registered event and its queueing hint; None: always QUEUE.
 
     gated: whether it may help pods that the plugin holds back at PreEnqueue; not if the plugin announces what helps them.
+    selective: whether the hint is cheap and of many groups of waiting pods lets few through, so that it is asked before they are probed.
     """
 
     event: ClusterEvent
     hint: HintFn | None = None
     gated: bool = True
+    selective: bool = False
 
 
 class ObservedEvent(msgspec.Struct, frozen=True):

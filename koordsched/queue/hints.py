@@ -93,6 +93,7 @@ def _with_taint_updates(registered: Sequence[EventHint]) -> Sequence[EventHint]:
 class Registration(NamedTuple):
     plugin: str
     hint: HintFn | None
+    selective: bool
 
 
 class EventSubscriptions:
@@ -118,7 +119,7 @@ class EventSubscriptions:
         if self._gating_plugin and not any(known.gated and known.event.matches(event) for known in gating):
             return ()
         found = [
-            Registration(plugin, known.hint)
+            Registration(plugin, known.hint, known.selective)
             for plugin in sorted(self._plugins)
             for known in self._hints.get(plugin, ())
             if known.event.matches(event)

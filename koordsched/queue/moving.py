@@ -93,7 +93,7 @@ class HintEvaluator:
         A registration without a hint function is certain only if its plugin is known to refuse the pod.
         """
         best = NO_HELP
-        for plugin, hint in registrations:
+        for plugin, hint, _ in registrations:
             pending = plugin in rejectors.pending
             if best is not NO_HELP and not pending:
                 continue  # only a pending plugin can still raise the strategy
@@ -149,6 +149,11 @@ class Mover:
                 continue  # None: moved together with another group since the list was made
             if not group.one_by_one and self.gang_still_refused(group, head, known):
                 continue
+            result: HintResult | None = None
+            if all(registration.selective for registration in registrations):
+                result = self._evaluator.evaluate(registrations, group.rejectors, head.pod_info, observed)
+                if result is NO_HELP:
+                    continue
             outcome = FEASIBLE
             if group.one_by_one and (registrations[0].hint is not None or not _registered_without_hint(registrations, group)):
                 # Before the hints: after most events no node passes, and then the hints need not be called. What preemption could do costs
@@ -161,7 +166,8 @@ class Mover:
                     if rejectors is not group.rejectors or group.rejectors_unknown:  # mostly they are the same
                         self._update_rejectors(group, rejectors)
                     continue
-            result = self._evaluator.evaluate(registrations, group.rejectors, head.pod_info, observed)
+            if result is None:
+                result = self._evaluator.evaluate(registrations, group.rejectors, head.pod_info, observed)
             if result is NO_HELP:
                 continue
             if outcome is NEEDS_PREEMPTION and self._must_back_off(head, result):

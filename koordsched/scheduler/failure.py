@@ -42,7 +42,9 @@ SCHEDULER_NAME_UNMATCHED = "schedulerName unmatched"
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 5.0
 """Doubled from turn to turn while reasons go on changing: on a cluster that changes every second each turn is an event and a status for
 most pending pods, more than can be read."""
-PODS_A_TURN = 100
+PODS_A_TURN, PODS_OF_ALL_A_TURN = 100, 300
+"""Of one group, and of all groups, whose conditions are written anew in one turn: thousands of pods in hundreds of groups are more requests
+a second than an API server has time for beside its work."""
 
 
 class Failure(msgspec.Struct, eq=False):
@@ -210,30 +212,42 @@ class ConditionRefresher:
         self._timer = None
         self._last_turn = asyncio.get_running_loop().time()
         changed, self._changed = self._changed, {}
-        for key, outdated in changed.items():
-            self._report(key, outdated)
+        left, waiting = PODS_OF_ALL_A_TURN, iter(changed.items())
+        for key, outdated in waiting:
+            left -= self._report(key, outdated, min(left, PODS_A_TURN))
+            if not left:
+                break
+        for key, outdated in waiting:
+            self._go_on_later(key, outdated)
 
-    def _report(self, key: Hashable, outdated: _Outdated) -> None:
-        """Write the conditions of some of the pods that wait with this one; if there may be more, go on in the next turn."""
+    def _report(self, key: Hashable, outdated: _Outdated, limit: int) -> int:
+        """Write the conditions of at most so many pods that wait with this one, and return of how many.
+
+        If there may be more, go on in the next turn.
+        """
         profile, pod, plugin = outdated
         group = self._context.queue.group_of(pod)
         diagnosis = profile.probe_admission(plugin, pod)[1] if plugin else profile.shapes.why_infeasible(pod)
         message = None if diagnosis is None else profile.message_of(pod, diagnosis)
         if diagnosis is None or message is None or group is None or not (group.by_admission if plugin else group.by_shape):
-            return  # an event in between moved it: an attempt will find the reasons
+            return 0  # an event in between moved it: an attempt will find the reasons
         if plugin:
             group.reported = diagnosis.message
         elif isinstance(pod.shape, ShapeKey):
             pod.shape.reported[pod.priority] = diagnosis.message
-        reported = list(islice((info for info in group.members if info.last_message != message), PODS_A_TURN))
+        reported = list(islice((info for info in group.members if info.last_message != message), limit))
         for info in reported:
             info.last_message = message
             stored = self._pods.of(info.pod_info)
             if stored is not None and stored.metadata.uid == info.uid:
                 report(self._context, stored, PodStatusUpdate(UNSCHEDULABLE, message))
-        if len(reported) == PODS_A_TURN:
-            self._pause = PAUSE_SECONDS  # it is the same turn still
-            self._report_later(key, _Outdated(profile, reported[-1].pod_info, plugin))
+        if len(reported) == limit:
+            self._go_on_later(key, _Outdated(profile, reported[-1].pod_info, plugin))
+        return len(reported)
+
+    def _go_on_later(self, key: Hashable, outdated: _Outdated) -> None:
+        self._pause = PAUSE_SECONDS  # it is the same turn still
+        self._report_later(key, outdated)
 
 
 def bound_to(pod: Pod, node: str) -> Pod:

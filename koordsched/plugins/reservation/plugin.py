@@ -54,12 +54,13 @@ from koordsched.plugins.reservation.reasons import (
     short_reservation,
 )
 from koordsched.plugins.reservation.state import CreditOwner, reservation_state
-from koordsched.queue.events import ActionType, EventHint, EventResource, cluster_event
+from koordsched.queue.events import ActionType, EventHint, EventResource, QueueingHint, cluster_event
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from koordsched.api.core import Pod
+    from koordsched.api.meta import Object
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.nodes import Nodes
     from koordsched.config.koordinator_args import ReservationArgs
@@ -408,9 +409,18 @@ class ReservationPlugin(
             EventHint(NEW_CANDIDATES, helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE), helps_to_pre_allocate),
             EventHint(cluster_event(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
-            EventHint(cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh")),
+            EventHint(
+                cluster_event(EventResource.CUSTOM, changes, "reservations.scheduling.koordinator.sh"), self._may_help, selective=True
+            ),
             *self._choice.filters.events(),
         )
+
+    def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        """Queue when a Reservation changed that the pod may own, or that may be in its way; that it ends may be in the way of any."""
+        if new is None or pod.reservation is not None or is_operating(pod.pod):
+            return QueueingHint.QUEUE
+        owner = self._state.owner_of(pod)
+        return QueueingHint.QUEUE if owner is not None and self._state.may_match(owner.matcher, new.metadata.uid) else QueueingHint.SKIP
 
 
 def _pods_first(item: tuple[int, str]) -> tuple[bool, str]:

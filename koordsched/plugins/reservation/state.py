@@ -594,6 +594,10 @@ class ReservationState(PodFollower):
             return False
         return classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
 
+    def may_match(self, matcher: Matcher, uid: str) -> bool:
+        """Answer whether the matcher's pods are owners of a reservation, as far as its owners say."""
+        return matcher.demand.ignores or self._specs.get(uid) in matcher.specs
+
     def _set_matched(self, matcher: Matcher, info: ReservationInfo, *, matched: bool) -> None:
         if matched == (info.uid in matcher.matched):
             return

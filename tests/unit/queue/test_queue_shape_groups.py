@@ -229,6 +229,18 @@ def test_a_registration_without_a_hint_function_asks_no_probe() -> None:
     assert bench.profile.probed == []
 
 
+@pytest.mark.parametrize("answer", QueueingHint)
+def test_a_selective_hint_is_asked_before_the_probe(answer: QueueingHint) -> None:
+    def only(waiting: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        return answer
+
+    bench = failed_group(bench=Bench({"Fit": [EventHint(NODE_ADD, only, selective=True)]}))
+    help_the_shape(bench)
+    helps = answer is QueueingHint.QUEUE
+    assert bench.profile.probed == ["default/p0"] * helps
+    assert active(bench) == ["p0"] * helps
+
+
 def test_a_pending_plugin_moves_a_group_that_backs_off_even_if_it_is_active() -> None:
     bench = Bench({"Fit": [EventHint(NODE_ADD, yes)], "Later": [EventHint(NODE_DELETE, yes)]})
     bench.add(*(pod(f"p{i}") for i in range(3)), shape="s")

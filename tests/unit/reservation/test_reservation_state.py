@@ -7,13 +7,15 @@ from support.builders import node, pod
 from support.reservations import ReservationWorld, available, linked
 
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
-from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
+from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, RESERVATION_IGNORED, allocated_text
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.object_store import Arrival
 from koordsched.config.koordinator_args import ReservationArgs
 from koordsched.plugins.reservation.check import ReservationCheck
 from koordsched.plugins.reservation.objects import ReservationObjects
+from koordsched.plugins.reservation.plugin import ReservationPlugin
+from koordsched.queue.events import QueueingHint
 
 ONE = {"cpu": "1"}
 
@@ -131,3 +133,26 @@ def test_a_part_that_is_kept_from_owners_cannot_be_less_than_nothing(inner: str)
         world.give(large)
     fits = pod("fits").uid("uid-fits").cpu("1").label("app", "x").annotation(RESERVATION_AFFINITY, "{}").info()
     assert world.give(fits) == ("n", "r")
+
+
+def answers_of_the_hint(world: ReservationWorld, info: PodInfo, old: Reservation | None, new: Reservation | None) -> QueueingHint:
+    plugin = next(plugin for plugin in world.profile.post_filter if isinstance(plugin, ReservationPlugin))
+    (hint,) = [registered.hint for registered in plugin.events_to_register() if registered.selective]
+    assert hint is not None
+    return hint(info, old, new)
+
+
+def test_a_change_of_a_reservation_retries_its_owners_and_an_end_all_pods() -> None:
+    world = ReservationWorld()
+    world.cache.set_node(node("n1").cpu("4").build())
+    own, other = available("own", "n1", {"cpu": "1"}, "web"), available("other", "n1", {"cpu": "1"}, "db")
+    for reservation in (own, other):
+        world.reservations.put(reservation)
+    web, stranger = pod("a").label("app", "web").info(), pod("b").info()
+    ignoring = pod("c").label(RESERVATION_IGNORED, "true").info()
+    queue, skip = QueueingHint.QUEUE, QueueingHint.SKIP
+    assert [answers_of_the_hint(world, info, own, own) for info in (web, stranger, ignoring)] == [queue, skip, queue]
+    assert [answers_of_the_hint(world, info, None, other) for info in (web, stranger, ignoring)] == [skip, skip, queue]
+    assert answers_of_the_hint(world, web, other, None) is queue
+    reserve_pod = PodInfo.of_reservation(other)
+    assert answers_of_the_hint(world, reserve_pod, own, own) is queue

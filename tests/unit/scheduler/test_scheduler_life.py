@@ -252,8 +252,10 @@ async def test_reasons_follow_the_nodes_without_an_attempt(stage: Stage) -> None
         assert notes.count(new) == 2
 
 
-async def test_of_several_large_groups_every_pod_gets_its_new_reason(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of_all", [4, 300])
+async def test_of_several_large_groups_every_pod_gets_its_new_reason(stage: Stage, monkeypatch: pytest.MonkeyPatch, of_all: int) -> None:
     monkeypatch.setattr(failure, "PODS_A_TURN", 3)
+    monkeypatch.setattr(failure, "PODS_OF_ALL_A_TURN", of_all)
     async with stage() as world:
         await world.create(NODE, node_manifest("n1"))
         await world.start()
@@ -266,6 +268,24 @@ async def test_of_several_large_groups_every_pod_gets_its_new_reason(stage: Stag
         await asyncio.sleep(20)
         new = "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) were unschedulable."
         assert {name: message(world, name) for name in names} == dict.fromkeys(names, f"{new} {NOT_HELPFUL.format(nodes=3)}")
+
+
+async def test_of_many_groups_a_few_pods_a_turn_get_their_new_reason(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure, "PODS_OF_ALL_A_TURN", 5)
+    async with stage() as world:
+        await world.create(NODE, node_manifest("n1"))
+        await world.start()
+        names = [f"p{i}" for i in range(20)]
+        for name in names:
+            await world.create(POD, pod_manifest(name, nodeSelector={"disk": name}))
+        await world.settle()
+        before = world.cluster.calls["patch status", POD]
+        await world.create(NODE, {**node_manifest("n2"), "spec": {"unschedulable": True}})
+        await asyncio.sleep(1.5)
+        assert world.cluster.calls["patch status", POD] - before == 5
+        await asyncio.sleep(20)
+        assert world.cluster.calls["patch status", POD] - before == len(names)
+        assert all(message(world, name).startswith("0/2 nodes are available: ") for name in names)
 
 
 async def test_reasons_that_one_pods_attempt_found_are_written_to_those_of_its_shape(stage: Stage) -> None:

@@ -56,6 +56,11 @@ def columns_key(key: Hashable) -> ShapeKey | None:
     return key.columns if isinstance(key, RestrictedShapeKey) else key if isinstance(key, ShapeKey) else None
 
 
+def signed_owner(key: ShapeKey) -> Hashable | None:
+    """Return the owner of credits that a pod of this key was signed with. Its profile has a plugin that names owners."""
+    return key.parts[-1]
+
+
 class RestrictedFailure(NamedTuple):
     """Why the pods of a restricted key failed last."""
 

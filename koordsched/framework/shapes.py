@@ -42,7 +42,7 @@ from koordsched.framework.restriction import NO_KEYS, Restrictions
 from koordsched.framework.row_evaluation import RowEvaluator, checked, failed_pre_score, invalid_score, normalized
 from koordsched.framework.row_refusals import NO_REFUSALS, Rows
 from koordsched.framework.row_verdicts import RowVerdicts
-from koordsched.framework.shape import RestrictedShapeKey, Shape, ShapeKey, columns_key
+from koordsched.framework.shape import RestrictedShapeKey, Shape, ShapeKey, columns_key, signed_owner
 from koordsched.framework.shape_diagnoses import Diagnoses
 from koordsched.framework.shape_simulation import AS_THEY_ARE, ShapeSimulation, SimulatedFilters
 from koordsched.framework.status import SKIPS, PluginError, Status
@@ -192,7 +192,7 @@ class Shapes:
         if owner_of is None:
             return None
         key = columns_key(pod.shape)
-        return owner_of(pod) if key is None else key.parts[-1]
+        return owner_of(pod) if key is None else signed_owner(key)
 
     # PreFilter
 

@@ -35,6 +35,7 @@ from koordsched.framework.interface import (
 )
 from koordsched.framework.reservation_filters import ReservationNominatorPlugin
 from koordsched.framework.routes import Route, RoutesPlugin
+from koordsched.framework.shape import columns_key, signed_owner
 from koordsched.framework.status import SKIP, Code, Status, error, unschedulable
 from koordsched.plugins.reservation.adoption import Adoption
 from koordsched.plugins.reservation.diagnosis import reservation_reasons, without_nodes
@@ -419,7 +420,8 @@ class ReservationPlugin(
         """Queue when a Reservation changed that the pod may own, or that may be in its way; that it ends may be in the way of any."""
         if new is None or pod.reservation is not None or is_operating(pod.pod):
             return QueueingHint.QUEUE
-        owner = self._state.owner_of(pod)
+        key = columns_key(pod.shape)
+        owner = self._state.owner_of(pod) if key is None else cast("CreditOwner | None", signed_owner(key))
         return QueueingHint.QUEUE if owner is not None and self._state.may_match(owner.matcher, new.metadata.uid) else QueueingHint.SKIP
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koordsched.api.core import Pod
 from koordsched.config.duration import NANO, DurationError, parse_nanoseconds
 from koordsched.framework.controllers import Controller, ControllersPlugin
 from koordsched.framework.cycle_state import annotate
@@ -38,7 +37,7 @@ from koordsched.framework.status import SKIP, Code, Status, unresolvable, unsche
 from koordsched.framework.waiting import JOB_REJECTED
 from koordsched.plugins.coscheduling.controller import PodGroupController
 from koordsched.plugins.coscheduling.endpoint import GangView
-from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of, wants_otherwise
+from koordsched.plugins.coscheduling.gangs import NAME, Gang, gangs_of
 from koordsched.plugins.coscheduling.gated import GatedConditions
 from koordsched.plugins.coscheduling.preemption import PreemptionDurations, preemption_rules
 from koordsched.plugins.coscheduling.reasons import GANG_NOT_FOUND, already_attempted, group_rejected, represented, unreserved
@@ -112,8 +111,6 @@ class Coscheduling(
     def _may_help(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
         if self._engine is not None and self._engine.pre_enqueue(pod) is not None:
             return QueueingHint.SKIP  # it waits for its victims; the engine activates it when they are gone
-        if isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.uid and not wants_otherwise(old, new):
-            return QueueingHint.SKIP  # its condition, as a rule
         gang = self._gangs.of(pod.uid)
         if gang is None:
             return QueueingHint.QUEUE

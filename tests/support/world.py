@@ -17,7 +17,7 @@ from koordsched.cache.nodes import NodeInfo
 from koordsched.clock import Clock, RealClock
 from koordsched.cluster.event_series import EventText
 from koordsched.cluster.informer import Informer
-from koordsched.cluster.port import Cluster
+from koordsched.cluster.port import Cluster, NotFound, Ref
 from koordsched.config import Environment, load_config_text
 from koordsched.config.features import FeatureGates
 from koordsched.config.flag_table import Flags
@@ -54,7 +54,10 @@ class Setup(NamedTuple):
 
 
 class NoCluster:
-    """Stands where a plugin expects a cluster; nothing may be asked of it."""
+    """Stands where a plugin expects a cluster: there is nothing that informers have not shown, and nothing may be written."""
+
+    async def get(self, ref: Ref) -> Object:
+        raise NotFound(f"there is no {ref.name} but what informers show")
 
 
 class RecordedActions:

@@ -95,3 +95,9 @@ class PodInfo:
 
 
 _LONG_PORTS: WeakValueDictionary[int, PodInfo] = WeakValueDictionary()  # by hash: the last pod with such a long list of host ports
+
+
+def is_specified_alike(one: Pod, other: Pod) -> bool:
+    """Answer whether two states of a pod differ at most in their status, and in metadata beside labels and annotations."""
+    was, now = one.metadata, other.metadata
+    return one.spec == other.spec and was.labels == now.labels and was.annotations == now.annotations

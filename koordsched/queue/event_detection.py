@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koordsched.api.podinfo import is_specified_alike
 from koordsched.api.quantity import QuantityError, nano
 from koordsched.queue.events import (
     ASSIGNED_POD_UPDATE,
@@ -40,7 +41,7 @@ def pod_update_events(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
     if not actions:
         if new.pod.spec.node_name:
             return [ASSIGNED_POD_UPDATE]
-        return [] if _is_specified_alike(old.pod, new.pod) else [UNSCHEDULABLE_POD_UPDATE]
+        return [] if _says_the_same(old.pod, new.pod) else [UNSCHEDULABLE_POD_UPDATE]
     resource = EventResource.ASSIGNED_POD if new.pod.spec.node_name else EventResource.UNSCHEDULABLE_POD
     return [cluster_event(resource, action) for action in actions]
 
@@ -80,15 +81,11 @@ def _scaled_down(old: PodInfo, new: PodInfo) -> bool:
     return any(now.get(name, 0) < amount for name, amount in old.resources.requests.items())
 
 
-def _is_specified_alike(old: Pod, new: Pod) -> bool:
-    """Answer whether two states of a pod with equal labels differ in nothing that a plugin could read but their status."""
+def _says_the_same(old: Pod, new: Pod) -> bool:
+    """Answer whether two states of a pod differ in nothing that a plugin could read but their status."""
     was, now = old.metadata, new.metadata
-    return (
-        was.annotations == now.annotations
-        and was.owner_references == now.owner_references
-        and was.deletion_timestamp == now.deletion_timestamp
-        and old.spec == new.spec
-    )
+    same_owners = was.owner_references == now.owner_references
+    return same_owners and was.deletion_timestamp == now.deletion_timestamp and is_specified_alike(old, new)
 
 
 def _claim_names(pod: Pod) -> dict[str, str | None]:

@@ -150,7 +150,7 @@ class Mover:
             if not group.one_by_one and self.gang_still_refused(group, head, known):
                 continue
             result: HintResult | None = None
-            if all(registration.selective for registration in registrations):
+            if registrations[0].selective and all(registration.selective for registration in registrations):
                 result = self._evaluator.evaluate(registrations, group.rejectors, head.pod_info, observed)
                 if result is NO_HELP:
                     continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from koordsched.api.podinfo import PodInfo
+from koordsched.api.podinfo import PodInfo, is_specified_alike
 from koordsched.cluster.event_series import EventText
 from koordsched.framework.interface import PostFilterResult
 from koordsched.framework.shapes import ShapeKey
@@ -257,12 +257,7 @@ def bound_to(pod: Pod, node: str) -> Pod:
 
 def refreshed(old: PodInfo, pod: Pod, profile: Profile) -> PodInfo:
     """Return the facts of a changed pod, computing anew only what may differ. QuantityError when its resources cannot be read."""
-    before = old.pod
-    if (
-        pod.spec == before.spec
-        and pod.metadata.labels == before.metadata.labels
-        and pod.metadata.annotations == before.metadata.annotations
-    ):
+    if is_specified_alike(old.pod, pod):
         return old.with_pod(pod)
     info = PodInfo(pod)
     info.shape = profile.shapes.key(info)

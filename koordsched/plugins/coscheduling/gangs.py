@@ -20,6 +20,7 @@ from koordsched.api.koordinator.gang_membership import (
     spec_of_member,
     spec_of_pod_group,
 )
+from koordsched.api.podinfo import is_specified_alike
 from koordsched.plugins.coscheduling.problems import GangProblems, competing_sources
 from koordsched.plugins.coscheduling.reasons import incomplete_group, not_initialised, unknown_gang
 from koordsched.queue.events import ActionType, AdmissionKey, EventResource, cluster_event
@@ -247,7 +248,7 @@ class Gangs:
             self._replace_representative(gang.group, key)  # it may be in no queue any more
         if pod.spec.node_name:
             self.bind(gang, key, metadata.uid)
-        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking and wants_otherwise(before, pod)):
+        if before is None or was_ready != (key in gang.ready) or (gang.group.blocking and not is_specified_alike(before, pod)):
             self._unblock(gang.group)
         if gang.is_collected != was_collected or (gang.spec is not None) != was_initialised:
             self.announce(gang.group)
@@ -435,9 +436,3 @@ def _says_otherwise(spec: GangSpec, before: Pod | None, now: Pod) -> bool:
 
 def _sources(pod: Pod) -> tuple[Mapping[str, str], Mapping[str, str]]:
     return pod.metadata.annotations, pod.metadata.labels
-
-
-def wants_otherwise(before: Pod, now: Pod) -> bool:
-    """Answer whether a pod may fit elsewhere than before because it has changed itself, and not only its status."""
-    old, new = before.metadata, now.metadata
-    return before.spec != now.spec or old.labels != new.labels or old.annotations != new.annotations

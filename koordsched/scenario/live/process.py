@@ -38,7 +38,8 @@ SHOWN_LINES, SHOWN_BYTES = 3, 8192
 TAIL_LINES, TAIL_BYTES = 60, 1 << 16
 NOT_FOUND, OK = 404, 200
 PORTS = range(20_000, 32_768)  # below those that outgoing connections are given: one that is free now is not taken by the next of them
-_given: deque[int] = deque(maxlen=100)
+PORTS_HELD = 100
+_held: deque[socket.socket] = deque()
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -74,17 +75,24 @@ def configuration(launch: Launch, kubeconfig: str) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    """Return a free port on loopback, none of those that were returned last: a program may not listen yet on the one that it was given."""
+    """Return a free port on loopback, none of those that this or another process of ours was given shortly before.
+
+    A program may not listen yet on the port that it was given. Until this process has asked for 100 others it holds the UDP port of the
+    same number, which none of our programs use: so all processes that ask see that the number is taken.
+    """
     while True:
         port = secrets.choice(PORTS)
-        if port in _given:
-            continue
-        with socket.socket() as probe:
-            try:
+        holder = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            holder.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given.append(port)
+        except OSError:
+            holder.close()
+            continue
+        _held.append(holder)
+        if len(_held) > PORTS_HELD:
+            _held.popleft().close()
         return port
 
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,18 @@ def test_a_port_is_not_given_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("koordsched.scenario.live.process.PORTS", range(20_000, 20_020))
     found = [free_port() for _ in range(10)]  # some may be taken by other programs
     assert len(set(found)) == len(found)
+
+
+def test_a_port_is_not_given_to_two_processes_before_either_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("koordsched.scenario.live.process.PORTS", range(20_020, 20_040))
+    found = [free_port() for _ in range(5)]
+    program = (
+        "from koordsched.scenario.live import process\n"
+        "process.PORTS = range(20_020, 20_040)\n"
+        "print(*(process.free_port() for _ in range(5)))"
+    )
+    others = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert len({*found, *map(int, others)}) == 10
 
 
 def test_the_configuration_is_what_was_given_on_this_cluster_without_election() -> None:

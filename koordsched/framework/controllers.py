@@ -79,7 +79,8 @@ def controllers_of(profiles: Iterable[Profile]) -> dict[str, Sequence[Controller
 
 
 class WorkQueue(Generic[K]):
-    """Keys of objects that a controller has to look at again: each is there once, and is handed out at most once per interval.
+    """Keys of objects that a controller has to look at again: each is there once, and is handed out at most once per interval, and not
+    while it is worked at.
 
     What fails is handed out again, after a delay that grows from failure to failure. On one event loop, in its time.
     """
@@ -98,6 +99,7 @@ class WorkQueue(Generic[K]):
         self._rests_until: dict[K, float] = {}  # keys that were handed out within the interval, and before
         self._rests_to_keep = KEYS_TO_REMEMBER
         self._failures: dict[K, int] = {}
+        self._at_work: dict[K, float | None] = {}  # keys of which the work goes on, and when they are due again, if they are
         self._sooner = asyncio.Event()  # what is due first is due earlier than it was
 
     def __len__(self) -> int:
@@ -108,6 +110,10 @@ class WorkQueue(Generic[K]):
         due = 0.0  # at once, also where no loop runs yet
         if after > 0.0 or key in self._rests_until:
             due = max(_now() + after, self._rests_until.get(key, 0.0))
+        if key in self._at_work:
+            again = self._at_work[key]
+            self._at_work[key] = due if again is None else min(due, again)
+            return
         known = self._due.get(key)
         if known is not None and known <= due:
             return
@@ -116,15 +122,22 @@ class WorkQueue(Generic[K]):
         if self._heap[0][0] == due:
             self._sooner.set()
 
-    async def run(self, work: Callable[[K], Awaitable[float | None]]) -> None:
-        """Do the work for one key after the other, for ever. It returns in how many seconds the key is to be handed out again, or None.
+    async def run(self, work: Callable[[K], Awaitable[float | None]], workers: int = 1) -> None:
+        """Do the work for the keys that are due, for ever. It returns in how many seconds the key is to be handed out again, or None.
 
-        Whatever it raises is logged and counted, and costs this key a delay.
+        Whatever it raises is logged and counted, and costs this key a delay. workers: for how many keys it is done at the same time.
         """
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(workers):
+                tasks.create_task(self._work_off(work, max(1, KEYS_A_TURN // workers)))
+
+    async def _work_off(self, work: Callable[[K], Awaitable[float | None]], keys_a_turn: int) -> None:
+        """Do the work for one key after the other."""
         for number in count(1):
-            if number % KEYS_A_TURN == 0:
+            if number % keys_a_turn == 0:
                 await asyncio.sleep(0)
             key = await self._next()
+            self._at_work[key] = None
             try:
                 again = await work(key)
             except Exception as error:  # noqa: BLE001  # one object must not keep the others waiting
@@ -133,6 +146,10 @@ class WorkQueue(Generic[K]):
                 again = grown(FIRST_RETRY, LONGEST_RETRY, failures)
             else:
                 self._failures.pop(key, None)
+            finally:
+                due = self._at_work.pop(key)
+                if due is not None:
+                    self.add(key, due - _now())
             if again is not None:
                 self.add(key, again)
 

@@ -188,14 +188,14 @@ class QuotaStatusWriter:
         shown = dict.fromkeys(annotated or {}, 0) | amounts
         annotations[key] = list_text(shown, runtime_text if key == RUNTIME else amount_text)
 
-    # Handler of ElasticQuotas: another writer may have changed what is written here
+    # Handler of ElasticQuotas: another writer may have changed what is written here, and where a list shows the end of several writes, what
+    # it shows may differ from the last one though not from what was shown before
 
     def on_add(self, obj: ElasticQuota, _arrival: Arrival) -> None:
         self._quotas.add(obj.metadata.name)
 
-    def on_update(self, old: ElasticQuota, new: ElasticQuota) -> None:
-        if old.metadata.annotations != new.metadata.annotations or old.status != new.status:
-            self._quotas.add(new.metadata.name)
+    def on_update(self, _old: ElasticQuota, new: ElasticQuota) -> None:
+        self._quotas.add(new.metadata.name)
 
     def on_delete(self, obj: ElasticQuota, _final_state: FinalState) -> None:
         """Do nothing: what is gone needs no status."""

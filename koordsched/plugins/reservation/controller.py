@@ -36,6 +36,9 @@ log = get_logger(__name__)
 
 LONGEST_SLEEP = 900.0  # seconds until what is due is looked at again: the clock may be set
 DAY = 86400.0
+WORKERS = (
+    4  # Reservations whose statuses are written at the same time: after a restart hundreds may be due, and each waits for the API server
+)
 UNLINK_GATE = "CleanExpiredReservationAllocated"
 NODE_GONE = "its node is gone"
 
@@ -70,10 +73,10 @@ class ReservationKeeper:
         self._add(reservation)
 
     def on_update(self, old: Reservation, new: Reservation) -> None:
-        before, after = old.status, new.status
-        same = old.spec == new.spec and (before.phase, before.node_name) == (after.phase, after.node_name)
+        """Look again at whatever may be another, its owners among them: what is written is compared with what the watch has shown, and so
+        nothing is written where what is wanted was shown before the last write."""
         read = [reservation.metadata.annotations.get(RESTRICTED_OPTIONS) for reservation in (old, new)]
-        if not same or read[0] != read[1] or before.allocatable != after.allocatable:
+        if old.status != new.status or old.spec != new.spec or read[0] != read[1]:
             self._add(new)
 
     def on_delete(self, reservation: Reservation, _final_state: FinalState) -> None:
@@ -101,7 +104,7 @@ class ReservationKeeper:
         self._runs = True
         for reservation in self._reservations.values():
             self._add(reservation)
-        await self._work.run(self._look)
+        await self._work.run(self._look, WORKERS)
 
     async def _look(self, key: str) -> float | None:
         """Bring one Reservation up to date, and return in how many seconds something of it is due."""

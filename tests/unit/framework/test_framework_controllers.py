@@ -156,6 +156,49 @@ async def test_a_key_that_comes_while_the_queue_waits_for_a_later_one_is_handed_
     assert await worker.for_seconds(10) == [(2, "soon")]
 
 
+async def test_several_workers_do_not_wait_for_each_other_but_none_does_what_another_is_at() -> None:
+    queue: WorkQueue[str] = WorkQueue("test", interval=1.0)
+    at_work: list[str] = []
+    ended: list[tuple[float, str]] = []
+    began = asyncio.get_running_loop().time()
+
+    async def write(key: str) -> None:
+        assert key not in at_work
+        at_work.append(key)
+        assert len(at_work) <= 2
+        await asyncio.sleep(3.0)
+        at_work.remove(key)
+        ended.append((round(asyncio.get_running_loop().time() - began, 3), key))
+
+    for key in "abc":
+        queue.add(key)
+    asyncio.get_running_loop().call_later(2.0, queue.add, "a")
+    asyncio.get_running_loop().call_later(2.5, queue.add, "a", 10.0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(20):
+            await queue.run(write, workers=2)
+    assert ended == [(3, "a"), (3, "b"), (6, "c"), (6, "a")]
+
+
+async def test_what_was_wanted_again_while_the_work_was_broken_off_is_not_held_back_for_ever() -> None:
+    queue: WorkQueue[str] = WorkQueue("test")
+    done: list[str] = []
+
+    async def write(key: str) -> None:
+        await asyncio.sleep(5.0)
+        done.append(key)
+
+    queue.add("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(2):
+            await queue.run(write)
+    queue.add("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10):
+            await queue.run(write)
+    assert done == ["a"]
+
+
 async def test_what_was_handed_out_long_ago_is_forgotten() -> None:
     worker = Worker()
     for number in range(5_000):

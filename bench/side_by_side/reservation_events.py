@@ -4,9 +4,10 @@ On a real etcd and kube-apiserver every node has two Available Reservations, and
 may only go to a Reservation, the others own none. Once our scheduler has found that none fits, this program changes Reservations at a rate,
 in turn the time of a condition, by which nothing changes for pods, and whether it takes owners, by which their pods are looked at again.
 
-Each change is one event. Looked at once a second: the changes that the API server has acknowledged, those that the scheduler's handlers
-have taken in, which it counts itself, and its queues. What is acknowledged and not taken in is the backlog. A busy scheduler answers
-several scrapes with one page: its counts are compared with what was acknowledged when it was made, by the time in it. Wanted
+Each change is one event. Looked at once a second: the changes that the API server has acknowledged, those that it has sent on a watch of
+this program's own, those that the scheduler's handlers have taken in, which it counts itself, and its queues. What was sent and is not
+taken in is the scheduler's backlog; what is acknowledged and not sent is the API server's, which a machine that is full has, too. A busy
+scheduler answers several scrapes with one page: its counts are compared with what was sent when it was made, by the time in it. Wanted
 (issue 21): 1,000 changes a second beside 10,000 pending pods, and no backlog grows. Where the API server cannot carry out so many, as
 many as it can.
 """
@@ -21,6 +22,7 @@ import sys
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from itertools import count
 from random import Random
 from typing import Any
@@ -33,10 +35,12 @@ from support.controlplane.binaries import ControlPlaneUnavailable, find_or_build
 from support.controlplane.plane import ControlPlane
 from support.controlplane.processes import Process, StartFailed
 
+from koordsched.api.kinds import RESERVATION
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.apiclient.client import Client
 from koordsched.clock import RealClock, rfc3339
 from koordsched.cluster.apiserver import ApiServer, ConnectionSettings, RawRequest, connect
+from koordsched.cluster.port import BOOKMARK
 from side_by_side import reservations, workload
 from side_by_side.__main__ import TABLE_WIDTH, compile_packages, positive, say
 from side_by_side.competitors import ours
@@ -62,10 +66,11 @@ NO_OWNER, OWNER = {"cpu": "25", "memory": "1Gi"}, {"cpu": "5", "memory": "1Gi"}
 
 
 class Second(msgspec.Struct, frozen=True):
-    """What there was at one look; `backlog` is of changes."""
+    """What there was at one look. `unsent`: changes that no watch shows yet. `backlog`: changes that the scheduler was sent."""
 
     at: float
     acknowledged: int
+    unsent: int
     backlog: int
     active: int
     backoff: int
@@ -107,6 +112,7 @@ class Run:
         self._names = [body["metadata"]["name"] for body in reservations.reservations(workload.node_names(self._load))]
         self._acknowledged = 0
         self._times: list[float] = []  # when each change was acknowledged, in seconds since the epoch
+        self._sent_times: list[float] = []  # when each one came on a watch
         self._before = ""  # what the scheduler said of itself then
         self._last = (0, 0.0)  # changes taken in, and since when it has been so many, in seconds since the epoch
         self._seconds: list[Second] = []
@@ -131,11 +137,16 @@ class Run:
     async def _measured(self, process: Process, server: ApiServer) -> Outcome:
         self._before = await self._metrics()
         cpu, begun = self._cpu(), time.monotonic()
-        looking = asyncio.create_task(self._look_each_second(begun))
+        listed = await server.list(RESERVATION)
+        beside = [
+            asyncio.create_task(self._watch(server, listed.resource_version)),
+            asyncio.create_task(self._look_each_second(begun)),
+        ]
         await self._change_all(server, begun)
         ended = time.monotonic()
-        looking.cancel()
-        await asyncio.wait({looking})
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
         text = await self._until(process, self._is_settled)
         return Outcome(
             changes=self._acknowledged,
@@ -168,13 +179,21 @@ class Run:
         finally:
             room.release()
 
+    async def _watch(self, server: ApiServer, version: str) -> None:
+        """Note when the API server sends each change."""
+        async with aclosing(server.watch(RESERVATION, resource_version=version)) as batches:
+            async for batch in batches:
+                self._sent_times += [time.time()] * sum(event.type is not BOOKMARK for event in batch)
+
     async def _look_each_second(self, begun: float) -> None:
         while True:
             await asyncio.sleep(1.0)
             text = await self._metrics()
-            found, acknowledged = queues(text), bisect(self._times, collected(text))
-            backlog = max(0, acknowledged - self._taken_in(text))
-            self._seconds.append(Second(time.monotonic() - begun, acknowledged, backlog, found.get("active", 0), found.get("backoff", 0)))
+            found, made = queues(text), collected(text)
+            acknowledged, sent = bisect(self._times, made), bisect(self._sent_times, made)
+            unsent, backlog = max(0, acknowledged - sent), max(0, sent - self._taken_in(text))
+            at, active, backoff = time.monotonic() - begun, found.get("active", 0), found.get("backoff", 0)
+            self._seconds.append(Second(at, acknowledged, unsent, backlog, active, backoff))
 
     def _is_settled(self, text: str) -> bool:
         """Answer whether every change is taken in and every pod tried; after a list anew, whether none has come for some seconds."""
@@ -293,7 +312,13 @@ def table(settings: Settings, found: Outcome) -> Table:
     shown = Table(title=title, title_justify="left")
     for heading in ("", "first third", "second", "last third"):
         shown.add_column(heading, justify="right" if heading else "left")
-    for field, name in (("backlog", "changes not taken in"), ("active", "pods to be tried"), ("backoff", "pods in backoff")):
+    rows = (
+        ("unsent", "changes that no watch shows yet"),
+        ("backlog", "changes sent, not taken in"),
+        ("active", "pods to be tried"),
+        ("backoff", "pods in backoff"),
+    )
+    for field, name in rows:
         shown.add_row(f"{name}, mean", *(f"{found.mean(field, part):.1f}" for part in range(3)))
     shown.add_row("changes a second", f"{found.changes_s:.0f}", "", "")
     shown.add_row("all taken in and tried, s after the last", f"{found.drained_s:.2f}", "", "")

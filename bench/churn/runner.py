@@ -59,7 +59,7 @@ class Mutations(Controllers, Protocol):
 
 class Course(NamedTuple):
     """What one sort of run consists of. checks: what does not hold at rest, as sentences; while it finds something it is asked again for
-    `agreement_seconds`, for what is written with a delay.
+    `agreement_seconds`, for what is written with a delay. known: what the scheduler and the API server know of that, to find out why.
     """
 
     mutator: Mutations
@@ -67,6 +67,7 @@ class Course(NamedTuple):
     agreement_seconds: float = 0.0
     flags: tuple[str, ...] = ()
     config: Mapping[str, object] = {}
+    known: Callable[[Running, Rest, list[str]], list[str]] = lambda _running, _rest, _wrong: []
 
 
 class Run:
@@ -118,7 +119,7 @@ class Run:
         except Restless as restless:
             listed, wrong = [], [str(restless), *known_of(running, self._rest, restless.unexplained[:5])]
         rested = time.monotonic() - begun
-        wrong += self._disagreements(placements)
+        wrong += self._disagreements(running, placements)
         wrong += filter(None, [drift(running), *self._standing_comparison(running)])
         bound = sum(bool(pod["spec"].get("nodeName")) for pod in listed)
         usage = running.process.usage()
@@ -136,11 +137,11 @@ class Run:
             wrong=tuple(wrong),
         )
 
-    def _disagreements(self, placements: Placements) -> list[str]:
+    def _disagreements(self, running: Running, placements: Placements) -> list[str]:
         deadline = time.monotonic() + self._course.agreement_seconds
         while (found := self._course.checks(self._rest, placements)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        return found
+        return found and [*found, *self._course.known(running, self._rest, found)]
 
     def _standing_comparison(self, running: Running) -> list[str]:
         """Return what the scheduler found wrong with its cache while it was at work."""

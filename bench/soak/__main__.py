@@ -12,6 +12,7 @@ from side_by_side import koordinator
 from support.controlplane.rest import Rest
 from support.proxy import Weather
 
+from soak.knowledge import known_of
 from soak.mutator import SoakMutator
 from soak.recount import violations
 from soak.settings import SoakSettings
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def course(rest: Rest, weather: Weather) -> runner.Course:
         config = {"profiles": [{**koordinator.profile(), "schedulerName": "default-scheduler"}]}
-        return runner.Course(SoakMutator(rest, settings, weather), violations, AGREEMENT_SECONDS, koordinator.FLAGS, config)
+        return runner.Course(SoakMutator(rest, settings, weather), violations, AGREEMENT_SECONDS, koordinator.FLAGS, config, known_of)
 
     return runner.run(settings, course, lambda minutes: growth(minutes, settings))
 

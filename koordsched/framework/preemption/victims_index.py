@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-MAX_NOTED = 20_000
+MAX_NOTED, FEWEST_NOTED = 20_000, 256
+"""Changes that are noted at most: as many as there are pods, between these two. To build the index anew is then no more work than to bring
+them into it, and until that is done each one keeps a pod in memory that may have gone."""
 NO_GROUP = -1
 """The number of the group of pods that no pod may evict."""
 EMPTY_GROUP = -2
@@ -192,10 +194,7 @@ class VictimsIndex(PodFollower):
         self._priorities[pod.priority] += 1
         if self._complete and self._is_node(row):
             self._noted.append((pod, row, True))
-            if len(self._noted) > MAX_NOTED:
-                self._complete = False
-                self._noted = []
-                self._redrawn = {}
+            self._drop_if_too_much_is_noted()
 
     def pod_removed(self, pod: PodInfo, row: int) -> None:
         if self._cache.simulating:
@@ -210,16 +209,19 @@ class VictimsIndex(PodFollower):
                 self._noted.pop()  # it had only just come: a group's turn is undone, the last pod first
             else:
                 self._noted.append((pod, row, False))
+                self._drop_if_too_much_is_noted()
 
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         if self._complete and pod.reservation is None:
             self._noted.append((pod, row, True))
+            self._drop_if_too_much_is_noted()
 
     def pod_replaced(self, old: PodInfo, new: PodInfo, row: int) -> None:
         if new.reservation is not None:
             return
         if self._complete and self._is_node(row):
             self._noted += ((old, row, False), (new, row, True))
+            self._drop_if_too_much_is_noted()
         if old.priority != new.priority:
             self._priorities[old.priority] -= 1
             self._priorities[new.priority] += 1
@@ -227,6 +229,14 @@ class VictimsIndex(PodFollower):
     def _draw_changed(self, uid: str, _placeholder: str) -> None:
         if self._complete:
             self._redrawn[uid] = None
+            self._drop_if_too_much_is_noted()
+
+    def _drop_if_too_much_is_noted(self) -> None:
+        if len(self._noted) + len(self._redrawn) > min(MAX_NOTED, max(FEWEST_NOTED, len(self._cache.pods))):
+            self._complete = False
+            self._noted = []
+            self._redrawn = {}
+            self.index.clear()
 
     def _is_node(self, row: int) -> bool:
         """Answer whether the row is that of one node. Pods on unknown nodes, which share a row, cannot make room."""

@@ -370,7 +370,7 @@ def test_pods_whose_node_was_unknown_are_victims_once_it_comes() -> None:
 
 
 def test_the_index_is_dropped_when_too_many_changes_gather_and_built_anew_on_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("koordsched.framework.preemption.victims_index.MAX_NOTED", 2)
+    monkeypatch.setattr("koordsched.framework.preemption.victims_index.FEWEST_NOTED", 2)
     bench = Bench((1, full("low", 0, "1")), nodes=1)
     high = pod("high").priority(9).info()
 

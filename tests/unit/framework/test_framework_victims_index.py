@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.koordinator.reserve_pods import reserve_pod
 from koordsched.api.meta import ObjectMeta
 from koordsched.api.podinfo import PodInfo
-from koordsched.framework.preemption.victims_index import MAX_NOTED, VictimsIndex
+from koordsched.framework.preemption.victims_index import FEWEST_NOTED, MAX_NOTED, VictimsIndex
 
 BUDGETS: Any = SimpleNamespace(structure=0, allowances=-1, covering=lambda _pod: 0)
 
@@ -29,6 +30,25 @@ def test_undone_group_turns_leave_nothing_to_note_and_do_not_end_the_index() -> 
             cache.forget_pod(info.uid)
     victims.bring_up_to_date()
     assert victims.rebuilt == 1
+
+
+def test_pods_that_have_gone_are_not_kept_where_no_preemption_comes_any_more() -> None:
+    cache = cache_of("n1")
+    victims = VictimsIndex(cache, BUDGETS)
+    victims.bring_up_to_date()
+    gone = []
+    for number in range(3 * FEWEST_NOTED):
+        first, second = (pod(f"p{number}-{place}").uid(f"uid-{number}-{place}").info() for place in range(2))
+        for info in (first, second):
+            cache.assume_pod(info, "n1")
+        for info in (first, second):
+            cache.forget_pod(info.uid)
+        gone.append(weakref.ref(first))
+    del first, second, info
+    assert sum(ref() is not None for ref in gone) <= FEWEST_NOTED
+    victims.bring_up_to_date()
+    assert victims.rebuilt == 2
+    assert not any(ref() for ref in gone)
 
 
 def test_a_pod_that_goes_after_another_came_is_noted() -> None:

@@ -393,11 +393,8 @@ class Cache:
 
     def holds_amounts_alone(self, uid: str) -> bool:
         """Answer whether a pod that is counted on a row holds nothing there but amounts; plugins that name versions may count it, too."""
-        state = self.pods[uid]
-        if state.info.ports:
-            return False
-        pods = {state.node.row: (state.info,)}
-        return all(part.counts_alone for follower in self._hiding for _, part in follower.without(pods))
+        pod = self.pods[uid].info
+        return not pod.ports and all([follower.counts_alone(pod) for follower in self._hiding])
 
     # CountedPods, for views
 

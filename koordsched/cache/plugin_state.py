@@ -53,6 +53,13 @@ class PodFollower(Protocol):
         """
         return [(row, RemovedPods(self, of_row, row)) for row, of_row in pods.items()]
 
+    def counts_alone(self, pod: PodInfo) -> bool:
+        """Answer whether `without` has nothing to hide of a counted pod, or counts alone (`RowView.counts_alone`).
+
+        Asked of every pod that names a reservation, where `without` would cost more than all else that the cache says of that reservation.
+        """
+        return False
+
 
 class RemovedPods:
     """Hides pods from a follower as a simulation does: they are removed, and added again."""

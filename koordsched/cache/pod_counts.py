@@ -146,6 +146,9 @@ class PodCounts(PodFollower):
         """Hide the pods from the counts alone: they stay in their classes, and queries that begin leave out what is hidden."""
         return [(row, HiddenPods(self._queries.by_need, self, of_row, row)) for row, of_row in pods.items()]
 
+    def counts_alone(self, pod: PodInfo) -> bool:
+        return True
+
     def classes_of(self, pods: Iterable[PodInfo]) -> list[tuple[PodClass, PodInfo, int]]:
         """Return each class that some of these pods are of, with one of them, and how many there are."""
         found: dict[PodClass, list[PodInfo]] = {}

@@ -265,6 +265,9 @@ class PodHoldings(PodFollower, Generic[H]):
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         """What pods hold is kept by the names of nodes."""
 
+    def counts_alone(self, pod: PodInfo) -> bool:
+        return pod.uid not in self._where
+
     def _name(self, row: int, pod: PodInfo) -> str:
         info = self._cache.infos[row]
         return pod.pod.spec.node_name if info is None else info.name  # nodes without a Node object share one row, which has no name

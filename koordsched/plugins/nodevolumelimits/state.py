@@ -89,6 +89,9 @@ class AttachedVolumes(PodFollower):
     def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
         return super().without(with_volumes(pods))
 
+    def counts_alone(self, pod: PodInfo) -> bool:
+        return pod.volumes is None
+
     def _count(self, pod: PodInfo, volumes: PodVolumes, row: int, by: int) -> None:
         info = self._cache.infos[row]
         node = pod.pod.spec.node_name if info is None else info.name  # the row of unknown nodes is that of no one of them

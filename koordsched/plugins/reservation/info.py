@@ -39,11 +39,9 @@ class ReservationInfo:
     __slots__ = (
         "allocatable",
         "allocate_once",
-        "allocated",
         "available",
         "counted",
         "created",
-        "exceeded",
         "has_owners",
         "name",
         "node_name",
@@ -58,6 +56,7 @@ class ReservationInfo:
         "resource_names",
         "slot",
         "taints",
+        "taken",
         "terminating",
         "uid",
         "unschedulable",
@@ -71,8 +70,6 @@ class ReservationInfo:
         self.name = reservation.metadata.name
         self.node_name = reservation.status.node_name
         self.owners: dict[str, PodInfo] = {}  # by uid
-        self.allocated: dict[str, int] = {}  # of `resource_names`, no zeros; may be more than allocatable
-        self.exceeded = 0  # of how many resources it is
         self.counted: PodInfo | None = None
         self.has_owners = False  # whether it says who may be one, so that it can be read
         self.slot = NO_SLOT
@@ -92,14 +89,14 @@ class ReservationInfo:
         self.order = reservation_order(meta.labels)
         self.created = meta.creation_timestamp or ""
         self.used = self.operating and has_current_owner(meta.annotations)
-        self.allocatable, self.resource_names, self.problem = _amounts_of(
+        self.taken = _nothing_taken_of(
             status.allocatable if self.available and not self.operating else None,
             pod.resources,
             meta.annotations.get(RESTRICTED_OPTIONS) if self.policy == RESTRICTED or self.operating else None,
         )
+        amounts = self.taken.of
+        self.allocatable, self.resource_names, self.problem = amounts.allocatable, amounts.names, amounts.problem
         self.reserved = _reserved_inside(meta.annotations)
-        self.allocated = {}
-        self.exceeded = 0
         for owner in self.owners.values():
             self.count(owner, 1)
 
@@ -122,20 +119,16 @@ class ReservationInfo:
     @property
     def overdrawn(self) -> bool:
         """Whether owners have taken more of a resource than there is, from what is free besides (Default, Aligned)."""
-        return self.exceeded > 0
+        return self.taken.overdrawn
+
+    @property
+    def allocated(self) -> Mapping[str, int]:
+        """What owners have taken of `resource_names`, no zeros; may be more than allocatable."""
+        return self.taken.amounts
 
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""
-        allocated, names = self.allocated, self.resource_names
-        for name, amount in owner.resources.requests.items():
-            if name in names:
-                before, whole = allocated.get(name, 0), self.allocatable[name]
-                taken = before + sign * amount
-                self.exceeded += (taken > whole) - (before > whole)
-                if taken:
-                    allocated[name] = taken
-                else:
-                    del allocated[name]
+        self.taken = _taken_after(self.taken, owner.resources, sign)
 
     def left(self) -> PodInfo:
         """Return the pod that stands for what is left: of each amount what its owners have not taken, at least 0 (D1), and of its ports."""
@@ -143,21 +136,69 @@ class ReservationInfo:
         if not self.owners:
             return pod
         left = pod.with_pod(pod.pod)
-        left.resources = _without(pod.resources, tuple(self.allocated.items()))
+        left.resources = self.taken.left
         if pod.ports:
             used = {port for owner in self.owners.values() for port in owner.ports}
             left.ports = tuple(port for port in pod.ports if port not in used)
         return left
 
 
+class Amounts:
+    """What a reservation has. Not to be changed: it is one object for the reservations of one template mostly."""
+
+    __slots__ = ("allocatable", "names", "problem", "whole")
+
+    def __init__(self, allocatable: dict[str, int], names: frozenset[str], problem: str, whole: PodResources) -> None:
+        self.allocatable = allocatable
+        self.names = names  # of what it restricts, its ResourceNames
+        self.problem = problem  # why either cannot be read, "" if they can
+        self.whole = whole  # what the cache counts of it when nothing is taken
+
+
+class Taken:
+    """What owners have taken of a reservation, and what they have left of it. Not to be changed.
+
+    What owners of one template take of reservations of one template is added up once, for all of these.
+    """
+
+    __slots__ = ("_left", "amounts", "of", "overdrawn")
+
+    def __init__(self, of: Amounts, amounts: Mapping[str, int]) -> None:
+        self.of = of
+        self.amounts = amounts  # of `of.names`, no zeros
+        self.overdrawn = any([amount > of.allocatable[name] >= 0 for name, amount in amounts.items()])
+        self._left: PodResources | None = None
+
+    @property
+    def left(self) -> PodResources:
+        """What the cache counts, at least 0 of each resource."""
+        if self._left is None:
+            whole, taken = self.of.whole, self.amounts
+            requests = {name: left for name, amount in whole.requests.items() if (left := amount - min(taken.get(name, 0), amount))}
+            cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
+            memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
+            self._left = shared_resources(requests, cpu, memory, cpu, memory)
+        return self._left
+
+
 @lru_cache(maxsize=KEPT_AMOUNTS)
-def _without(whole: PodResources, allocated: tuple[tuple[str, int], ...]) -> PodResources:
-    """Return what owners who have taken this leave. Owners of one template leave the same of equal reservations."""
-    taken = dict(allocated)
-    requests = {name: left for name, amount in whole.requests.items() if (left := amount - min(taken.get(name, 0), amount))}
-    cpu = max(whole.nonzero_cpu - taken.get("cpu", DEFAULT_MILLI_CPU), 0)
-    memory = max(whole.nonzero_memory - taken.get("memory", DEFAULT_MEMORY), 0)
-    return shared_resources(requests, cpu, memory, cpu, memory)
+def _taken_after(before: Taken, owner: PodResources, sign: int) -> Taken:
+    """Return what is taken once an owner of these resources has come (1) or gone (-1)."""
+    amounts, names = dict(before.amounts), before.of.names
+    for name, amount in owner.requests.items():
+        if name in names:
+            taken = amounts.get(name, 0) + sign * amount
+            if taken:
+                amounts[name] = taken
+            else:
+                del amounts[name]
+    return _taken(before.of, tuple(amounts.items()))
+
+
+@lru_cache(maxsize=KEPT_AMOUNTS)
+def _taken(of: Amounts, amounts: tuple[tuple[str, int], ...]) -> Taken:
+    """Return one object for equal amounts, so that what follows them is found however they came about."""
+    return Taken(of, dict(amounts))
 
 
 @lru_cache(maxsize=KEPT_NAMES)
@@ -176,30 +217,31 @@ def amounts_of(resources: ResourceList) -> dict[str, int]:
     return {name: milli_value(quantity) if name == "cpu" else value(quantity) for name, quantity in resources.items()}
 
 
-Amounts = tuple[dict[str, int], frozenset[str], str]
-"""What a reservation has; the names of what it restricts, its ResourceNames; why either cannot be read, "" if they can."""
-_known: dict[tuple[int, int, str | None], tuple[ResourceList | None, PodResources, Amounts]] = {}
+_known: dict[tuple[int, int, str | None], tuple[ResourceList | None, PodResources, Taken]] = {}
 """By the ids of what is read, which is held so that these stay theirs: Reservations of one template have the very same objects."""
 
 
-def _amounts_of(written: ResourceList | None, requested: PodResources, options: str | None) -> Amounts:
-    """Return the amounts that a status has written, None: that the pod requests. Not to be changed, and equal ones are one object mostly.
+def _nothing_taken_of(written: ResourceList | None, requested: PodResources, options: str | None) -> Taken:
+    """Return that nothing is taken of the amounts that a status has written, None: that the pod requests.
 
     options: the annotation that says which of them are restricted, as far as it is read.
     """
     key = (id(written), id(requested), options)
     found = _known.get(key)
     if found is None:
-        amounts = _read_amounts(written, requested.requests, options)
+        amounts, names, problem = _read_amounts(written, requested.requests, options)
+        own = None if amounts is requested.requests else tuple(amounts.items())
         if written is not None and len(written) > MANY_WRITTEN:
-            return amounts
+            return _nothing_taken.__wrapped__(requested, own, names, problem)
+        nothing = _nothing_taken(requested, own, names, problem)
         if len(_known) >= KEPT_AMOUNTS:
             _known.clear()
-        found = _known[key] = (written, requested, amounts)
+        found = _known[key] = (written, requested, nothing)
     return found[2]
 
 
-def _read_amounts(written: ResourceList | None, requested: dict[str, int], options: str | None) -> Amounts:
+def _read_amounts(written: ResourceList | None, requested: dict[str, int], options: str | None) -> tuple[dict[str, int], frozenset[str], str]:
+    """Return what a reservation has, the names of what it restricts, and why either cannot be read."""
     problem = ""
     try:
         amounts = requested if written is None else amounts_of(written)
@@ -214,6 +256,12 @@ def _read_amounts(written: ResourceList | None, requested: dict[str, int], optio
         except Malformed as error:
             problem = str(error)
     return amounts, _shared(names), problem
+
+
+@lru_cache(maxsize=KEPT_AMOUNTS)
+def _nothing_taken(whole: PodResources, own: tuple[tuple[str, int], ...] | None, names: frozenset[str], problem: str) -> Taken:
+    """Return one object for equal reservations. own: the amounts of the status, None where they are those that the pod requests."""
+    return Taken(Amounts(whole.requests if own is None else dict(own), names, problem, whole), NOTHING)
 
 
 def _reserved_inside(annotations: dict[str, str]) -> Mapping[str, int]:

@@ -78,6 +78,9 @@ class VolumeUsers(PodFollower):
     def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
         return super().without(with_volumes(pods))
 
+    def counts_alone(self, pod: PodInfo) -> bool:
+        return pod.volumes is None
+
     def conflicting_rows(self, wanted: frozenset[Mount]) -> NDArray[np.int32]:
         """Return the rows where some pod holds one of the disks in a way that conflicts. O(such rows)."""
         found: set[int] = set()

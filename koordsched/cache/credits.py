@@ -135,10 +135,12 @@ class Credits:
 
         resources: those that go back to the placeholder when the pod ends; None: all.
         """
-        if self._drawn.get(pod) == placeholder and self._returned[pod] == resources:
+        before = self._drawn.get(pod)
+        if before == placeholder and self._returned[pod] == resources:
             return
-        if self._drawn.get(pod) != placeholder:
-            self.end_draw(pod)
+        if before != placeholder:
+            if before is not None:
+                self.end_draw(pod)
             self._drawn[pod] = placeholder
             self._drawers.setdefault(placeholder, {})[pod] = None
         self._returned[pod] = resources

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.builders import PodBuilder, node
 from support.devices import allocation, device, gpus, holding
-from support.reservations import ReservationWorld, available, linked
+from support.reservations import ReservationWorld, available, hides_more_than_counts, linked
 from support.world import Setup
 
 from koordsched.api.kinds import DEVICE, NODE
@@ -173,6 +173,8 @@ class History:
             for uid in self.world.cache.credits.drawers(f"uid-{name}"):
                 whole = {minor: share - self.shares(uid).get(minor, 0) for minor, share in whole.items()}
             assert self.shares(f"uid-{name}") == {minor: share for minor, share in whole.items() if share > 0}
+        for pod in self.world.cache.pods.values():
+            hides_more_than_counts(self.world.cache, pod.info)
         (check,) = [checked for checked in self.world.cache.checked if checked.name == "DeviceShare"]
         assert not list(check.differences("n0"))
 

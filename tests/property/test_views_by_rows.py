@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import node, pod
 from support.devices import allocation, device
-from support.reservations import WITH_DEVICES, ReservationWorld, available
+from support.reservations import WITH_DEVICES, ReservationWorld, available, hides_more_than_counts
 from support.world import Setup
 
 from koordsched.api.koordinator.device_annotations import DEVICE_ALLOCATED
@@ -97,6 +97,8 @@ def test_columns_are_the_same_whether_all_rows_are_hidden_or_those_that_are_aske
         patch.setattr(module, "MOST_SHARED_ROWS", 0)
         for event in history:
             play(world, *event)
+            for state in world.cache.pods.values():
+                assert hides_more_than_counts(world.cache, state.info) is not world.cache.holds_amounts_alone(state.info.uid)
             facts = {name: column.tolist() for name, column in world.cache.table.columns().items()}
             for ask in (("x", "200"), ("y", "100"), ("x", "")):
                 info, shapes = asking(world, ask), world.profile.shapes

@@ -9,6 +9,7 @@ import msgspec
 from koordsched.api.koordinator.reservation_links import RESERVATION_ALLOCATED, allocated_text
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.podinfo import PodInfo
+from koordsched.cache.cache import Cache
 from koordsched.framework.cycle_state import CycleState
 from koordsched.plugins.reservation.state import ReservationState
 from support.builders import PodBuilder
@@ -88,6 +89,16 @@ class ReservationWorld(World):
         """Return why the pod was refused, with what the plugin adds."""
         said = next(plugin for plugin in self.profile.post_filter if plugin.name == "Reservation").expected_refusal(pod, found)
         return f"{found.message} {said.message}".strip() if said is not None else str(found.message)
+
+
+def hides_more_than_counts(cache: Cache, pod: PodInfo) -> bool:
+    """Answer from what hides a counted pod what `Cache.holds_amounts_alone` answers from the pod, and check that each follower agrees."""
+    parts = []
+    for follower in cache._hiding:
+        of_follower = [part for _, part in follower.without({cache.pods[pod.uid].node.row: (pod,)})]
+        assert follower.counts_alone(pod) == all(part.counts_alone for part in of_follower), (follower, pod.pod)
+        parts += of_follower
+    return not all(part.counts_alone for part in parts)
 
 
 def linked(builder: PodBuilder, reservation: Reservation, node: str) -> PodInfo:

@@ -166,7 +166,7 @@ class Taken:
     def __init__(self, of: Amounts, amounts: Mapping[str, int]) -> None:
         self.of = of
         self.amounts = amounts  # of `of.names`, no zeros
-        self.overdrawn = any([amount > of.allocatable[name] >= 0 for name, amount in amounts.items()])
+        self.overdrawn = any([amount > of.allocatable[name] for name, amount in amounts.items()])
         self._left: PodResources | None = None
 
     @property

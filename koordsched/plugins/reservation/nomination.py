@@ -171,7 +171,12 @@ class ReservationChoice:
         return max(suiting, key=lambda info: table.score(info.slot, request) + scores[info.uid])
 
     def _matched(self, node_name: str, matcher: Matcher) -> list[ReservationInfo]:
-        return [info for info in self._state.on_node(node_name) if info.uid in matcher.matched]
+        """Return the reservations of a node that the matcher's pods match; mostly they match one that they name, wherever it is."""
+        matched = matcher.matched
+        if len(matched) == 1:
+            (only,) = matched.values()
+            return [only] if only.node_name == node_name else []
+        return [info for info in self._state.on_node(node_name) if info.uid in matched]
 
 
 def _matters(plugins: Sequence[ReservationFilterPlugin], matched: Sequence[ReservationInfo]) -> bool:

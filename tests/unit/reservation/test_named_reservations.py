@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support import devices, numa
+from support.affinity import Far, term, with_affinity
 from support.builders import PodBuilder, node, pod
-from support.reservations import ReservationWorld, available
+from support.reservations import WITH_DEVICES, ReservationWorld, available, hides_more_than_counts
+from support.volumes import pod_with
+from support.world import Setup
 
 from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 
@@ -74,6 +78,25 @@ def test_a_host_port_of_the_reservation_is_its_owner_s() -> None:
     assert world.give(first) == ("n0", "r")
     with pytest.raises(LookupError, match="free ports"):
         world.give(second)
+
+
+@pytest.mark.parametrize(
+    ("held", "alone"),
+    [
+        (pod("p").cpu("1").label("app", "x"), True),
+        (pod_with("claim", name="p"), False),
+        (with_affinity(pod("p"), far=Far(required=[term("zone", {"app": "x"})])), False),
+        (devices.holding(pod("p"), gpu=[0]), False),
+        (numa.holding(pod("p"), "0-1"), False),
+    ],
+)
+def test_what_a_pod_holds_beside_amounts_and_counts_is_known_without_hiding_it(held: PodBuilder, alone: bool) -> None:
+    world = ReservationWorld(Setup(WITH_DEVICES))
+    world.cache.set_node(node("n").cpu("4").pods(10).build())
+    info = held.on("n").info(counted_on_node=True)
+    world.cache.set_pod(info, "n")
+    assert world.cache.holds_amounts_alone(info.uid) is alone
+    assert hides_more_than_counts(world.cache, info) is not alone
 
 
 def test_a_pod_that_is_nominated_for_the_node_keeps_its_room() -> None:

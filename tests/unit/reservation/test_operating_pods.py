@@ -134,7 +134,7 @@ def test_a_lost_placeholder_is_noticed_and_made_anew() -> None:
     bench = Bench(operating())
     mine = owner("mine").info()
     bench.give(mine)
-    bench.reservations.by_uid["op"].allocated = {}
+    bench.reservations.by_uid["op"].count(mine, -1)
     assert bench.wrong
     bench.check.rebuild("n1")
     assert bench.wrong == []

@@ -393,8 +393,9 @@ class Cache:
 
     def holds_amounts_alone(self, uid: str) -> bool:
         """Answer whether a pod that is counted on a row holds nothing there but amounts; plugins that name versions may count it, too."""
-        pod = self.pods[uid].info
-        return not pod.ports and all([follower.counts_alone(pod) for follower in self._hiding])
+        state = self.pods[uid]
+        pod, row = state.info, state.node.row
+        return not pod.ports and all(follower.counts_alone(pod, row) for follower in self._hiding)
 
     # CountedPods, for views
 

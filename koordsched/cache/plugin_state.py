@@ -53,12 +53,12 @@ class PodFollower(Protocol):
         """
         return [(row, RemovedPods(self, of_row, row)) for row, of_row in pods.items()]
 
-    def counts_alone(self, pod: PodInfo) -> bool:
-        """Answer whether `without` has nothing to hide of a counted pod, or counts alone (`RowView.counts_alone`).
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:
+        """Answer whether `without` has nothing to hide of a pod on its row, or counts alone (`RowView.counts_alone`).
 
-        Asked of every pod that names a reservation, where `without` would cost more than all else that the cache says of that reservation.
+        Followers answer that from what they know: it is asked for every pod that names a reservation, and `without` takes microseconds.
         """
-        return False
+        return all(part.counts_alone for _, part in self.without({row: (pod,)}))
 
 
 class RemovedPods:

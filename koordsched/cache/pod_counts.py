@@ -146,7 +146,7 @@ class PodCounts(PodFollower):
         """Hide the pods from the counts alone: they stay in their classes, and queries that begin leave out what is hidden."""
         return [(row, HiddenPods(self._queries.by_need, self, of_row, row)) for row, of_row in pods.items()]
 
-    def counts_alone(self, pod: PodInfo) -> bool:
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:  # noqa: ARG002 (the signature is PodFollower's)
         return True
 
     def classes_of(self, pods: Iterable[PodInfo]) -> list[tuple[PodClass, PodInfo, int]]:

@@ -265,7 +265,7 @@ class PodHoldings(PodFollower, Generic[H]):
     def pod_moved(self, pod: PodInfo, old_row: int, row: int) -> None:
         """What pods hold is kept by the names of nodes."""
 
-    def counts_alone(self, pod: PodInfo) -> bool:
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:
         return pod.uid not in self._where
 
     def _name(self, row: int, pod: PodInfo) -> str:

@@ -75,7 +75,9 @@ def check(info: ReservationInfo, template: Template) -> None:
 
 
 @given(templates, templates, steps)
-def test_what_is_taken_and_left_is_what_a_plain_sum_says(first: Template, second: Template, history: list[tuple[int, int, Amounts]]) -> None:
+def test_what_is_taken_and_left_is_what_a_plain_sum_says(
+    first: Template, second: Template, history: list[tuple[int, int, Amounts]]
+) -> None:
     """Two reservations of the first template and one of the second: each step lets an owner come, or go if it is there."""
     made = [(reservation("a", first), first), (reservation("b", first), first), (reservation("c", second), second)]
     for which, serial, amounts in history:

@@ -93,10 +93,10 @@ class ReservationWorld(World):
 
 def hides_more_than_counts(cache: Cache, pod: PodInfo) -> bool:
     """Answer from what hides a counted pod what `Cache.holds_amounts_alone` answers from the pod, and check that each follower agrees."""
-    parts = []
+    parts, row = [], cache.pods[pod.uid].node.row
     for follower in cache._hiding:
-        of_follower = [part for _, part in follower.without({cache.pods[pod.uid].node.row: (pod,)})]
-        assert follower.counts_alone(pod) == all(part.counts_alone for part in of_follower), (follower, pod.pod)
+        of_follower = [part for _, part in follower.without({row: (pod,)})]
+        assert follower.counts_alone(pod, row) == all(part.counts_alone for part in of_follower), (follower, pod.pod)
         parts += of_follower
     return not all(part.counts_alone for part in parts)
 

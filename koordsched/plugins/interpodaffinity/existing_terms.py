@@ -233,7 +233,7 @@ class ExistingTerms(PodFollower):
         rows = [row for row, of_row in pods.items() for pod in of_row if pod.pod.spec.affinity is not None]
         return super().without({row: [pod for pod in pods[row] if pod.pod.spec.affinity is not None] for row in rows})
 
-    def counts_alone(self, pod: PodInfo) -> bool:
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:
         return pod.pod.spec.affinity is None
 
     def _change(self, pod: PodInfo, row: int, amount: int) -> None:

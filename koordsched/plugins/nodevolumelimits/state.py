@@ -89,7 +89,7 @@ class AttachedVolumes(PodFollower):
     def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
         return super().without(with_volumes(pods))
 
-    def counts_alone(self, pod: PodInfo) -> bool:
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:
         return pod.volumes is None
 
     def _count(self, pod: PodInfo, volumes: PodVolumes, row: int, by: int) -> None:

@@ -166,7 +166,7 @@ class Taken:
     def __init__(self, of: Amounts, amounts: Mapping[str, int]) -> None:
         self.of = of
         self.amounts = amounts  # of `of.names`, no zeros
-        self.overdrawn = any([amount > of.allocatable[name] for name, amount in amounts.items()])
+        self.overdrawn = any(amount > of.allocatable[name] for name, amount in amounts.items())
         self._left: PodResources | None = None
 
     @property
@@ -240,7 +240,9 @@ def _nothing_taken_of(written: ResourceList | None, requested: PodResources, opt
     return found[2]
 
 
-def _read_amounts(written: ResourceList | None, requested: dict[str, int], options: str | None) -> tuple[dict[str, int], frozenset[str], str]:
+def _read_amounts(
+    written: ResourceList | None, requested: dict[str, int], options: str | None
+) -> tuple[dict[str, int], frozenset[str], str]:
     """Return what a reservation has, the names of what it restricts, and why either cannot be read."""
     problem = ""
     try:

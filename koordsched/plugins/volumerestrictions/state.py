@@ -78,7 +78,7 @@ class VolumeUsers(PodFollower):
     def without(self, pods: PodsByRow) -> Iterable[tuple[int, Part]]:
         return super().without(with_volumes(pods))
 
-    def counts_alone(self, pod: PodInfo) -> bool:
+    def counts_alone(self, pod: PodInfo, row: int) -> bool:
         return pod.volumes is None
 
     def conflicting_rows(self, wanted: frozenset[Mount]) -> NDArray[np.int32]:

@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import asdict, force_setattr
 
 from koordsched.api.core import PodSpec, PodTemplateSpec, ResourceList
-from koordsched.api.koordinator.reservations import Reservation, ReservationCondition, ReservationSpec, ReservationStatus
-from koordsched.api.meta import Object
+from koordsched.api.koordinator.reservations import Reservation, ReservationCondition, ReservationOwner, ReservationSpec, ReservationStatus
+from koordsched.api.meta import Object, ObjectMeta
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
@@ -54,6 +54,7 @@ def reservation_of(text: ReservationText) -> Reservation:
     """Read the parts. What msgspec raises, when one is not what it must be. `text` is new: its metadata may still be changed."""
     meta = text.metadata
     force_setattr(meta, "labels", _labels(tuple(meta.labels.items())))
+    force_setattr(meta, "creation_timestamp", meta.creation_timestamp and _time(meta.creation_timestamp))
     if not meta.annotations:
         force_setattr(meta, "annotations", NOTHING)
     return Reservation(
@@ -84,7 +85,20 @@ def _spec(text: bytes) -> ReservationSpec:
     if spec.template is None:
         return ReservationSpec(**asdict(spec))
     template = PodTemplateSpec(metadata=spec.template.metadata, spec=_read(_pod_spec, spec.template.spec, PodSpec()))
+    _share_maps(template.metadata, spec.owners)
     return ReservationSpec(**{**asdict(spec), "template": template})
+
+
+def _share_maps(meta: ObjectMeta, owners: tuple[ReservationOwner, ...]) -> None:
+    """Let selectors that ask for the template's labels, as they mostly do, have these. All of it is new: it may still be changed."""
+    if not meta.labels:
+        force_setattr(meta, "labels", NOTHING)
+    if not meta.annotations:
+        force_setattr(meta, "annotations", NOTHING)
+    for owner in owners:
+        selector = owner.label_selector
+        if selector is not None and selector.match_labels == meta.labels:
+            force_setattr(selector, "match_labels", meta.labels)
 
 
 def _status(raw: msgspec.Raw) -> ReservationStatus:
@@ -101,6 +115,7 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     )
 
 
+_time = lru_cache(maxsize=KEPT)(str)
 _specs = msgspec.json.Decoder(_SpecText)
 _statuses = msgspec.json.Decoder(_StatusText)
 _pod_spec = lru_cache(maxsize=KEPT)(msgspec.json.Decoder(PodSpec).decode)

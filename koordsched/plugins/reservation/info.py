@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.resources import PodResources
+    from koordsched.plugins.reservation.matching import OwnerSpec
 
 DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
@@ -27,6 +28,8 @@ KEPT_NAMES = 256  # sets of names that reservations share
 KEPT_AMOUNTS = 1024  # amounts that are left of reservations, and that they have
 MANY_WRITTEN = 32  # amounts of more resources are not kept
 NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_OWNERS: Mapping[str, PodInfo] = MappingProxyType({})
+"""Stand for what most reservations do not have: an empty dict of each costs 64 bytes."""
 
 
 class ReservationInfo:
@@ -44,7 +47,6 @@ class ReservationInfo:
         "counted",
         "created",
         "exceeded",
-        "has_owners",
         "name",
         "node_name",
         "operating",
@@ -57,6 +59,7 @@ class ReservationInfo:
         "reserved",
         "resource_names",
         "slot",
+        "spec",
         "taints",
         "terminating",
         "uid",
@@ -70,11 +73,11 @@ class ReservationInfo:
         self.uid = reservation.metadata.uid
         self.name = reservation.metadata.name
         self.node_name = reservation.status.node_name
-        self.owners: dict[str, PodInfo] = {}  # by uid
-        self.allocated: dict[str, int] = {}  # of `resource_names`, no zeros; may be more than allocatable
+        self.owners: Mapping[str, PodInfo] = NO_OWNERS  # by uid
+        self.allocated: Mapping[str, int] = NOTHING  # of `resource_names`, no zeros; may be more than allocatable
         self.exceeded = 0  # of how many resources it is
         self.counted: PodInfo | None = None
-        self.has_owners = False  # whether it says who may be one, so that it can be read
+        self.spec: OwnerSpec | None = None  # who may be one; None where it does not say so, or so that it cannot be read
         self.slot = NO_SLOT
         self.read(reservation, pod)
 
@@ -98,7 +101,7 @@ class ReservationInfo:
             meta.annotations.get(RESTRICTED_OPTIONS) if self.policy == RESTRICTED or self.operating else None,
         )
         self.reserved = _reserved_inside(meta.annotations)
-        self.allocated = {}
+        self.allocated = NOTHING
         self.exceeded = 0
         for owner in self.owners.values():
             self.count(owner, 1)
@@ -107,7 +110,7 @@ class ReservationInfo:
     def matchable(self) -> bool:
         """Whether pods may become owners: there is capacity, and an AllocateOnce reservation has no owner yet (D2)."""
         is_free = not (self.allocate_once and self.owners) and not self.used
-        return self.available and not self.problem and self.has_owners and is_free
+        return self.available and not self.problem and self.spec is not None and is_free
 
     @property
     def held(self) -> bool:
@@ -124,9 +127,26 @@ class ReservationInfo:
         """Whether owners have taken more of a resource than there is, from what is free besides (Default, Aligned)."""
         return self.exceeded > 0
 
+    def put_owner(self, pod: PodInfo) -> None:
+        """Note an owner, or a newer state of it. What it takes is counted apart."""
+        if not isinstance(self.owners, dict):
+            self.owners = {}
+        self.owners[pod.uid] = pod
+
+    def drop_owner(self, uid: str) -> PodInfo:
+        """Forget an owner, and return it. KeyError. What it takes is counted apart."""
+        if not isinstance(self.owners, dict):
+            raise KeyError(uid)
+        owner: PodInfo = self.owners.pop(uid)
+        if not self.owners:
+            self.owners = NO_OWNERS
+        return owner
+
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""
         allocated, names = self.allocated, self.resource_names
+        if not isinstance(allocated, dict):
+            allocated = self.allocated = {}
         for name, amount in owner.resources.requests.items():
             if name in names:
                 before, whole = allocated.get(name, 0), self.allocatable[name]

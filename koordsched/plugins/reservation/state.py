@@ -110,12 +110,11 @@ class ReservationState(PodFollower):
         self._cache = cache
         self.nodes = nodes
         self._by_name: dict[str, tuple[ReservationInfo, ...]] = {}  # several: pods in operating mode may have the name of a Reservation
-        self._by_node: dict[str, dict[str, ReservationInfo]] = {}
+        self._by_node: dict[str, tuple[ReservationInfo, ...]] = {}
         self._left_out: dict[str, str] = {}  # by uid: the version of a reservation whose amounts cannot be read
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
         self._index = OwnerIndex()
-        self._specs: dict[str, OwnerSpec] = {}  # by uid of a reservation
         self._owners: WeakValueDictionary[Hashable, CreditOwner] = WeakValueDictionary()
         self._matchers: dict[str, Matcher] = {}  # by credit key
         self._of_name: dict[str, dict[Matcher, None]] = {}  # matchers whose pods name a reservation
@@ -135,7 +134,7 @@ class ReservationState(PodFollower):
     # Reading
 
     def on_node(self, node_name: str) -> Collection[ReservationInfo]:
-        return self._by_node.get(node_name, {}).values()
+        return self._by_node.get(node_name, ())
 
     def reservation_of(self, pod_uid: str) -> ReservationInfo | None:
         """Return the reservation that the pod was given, if it is here."""
@@ -195,17 +194,17 @@ class ReservationState(PodFollower):
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
-            self._by_name[known.name] = (*self._by_name.get(known.name, ()), known)
-            self._by_node.setdefault(known.node_name, {})[uid] = known
+            _join(self._by_name, known.name, known)
+            _join(self._by_node, known.node_name, known)
             if adopting is not None:
                 del self._adopting[uid]
                 for owner in adopting.owners.values():
-                    known.owners[owner.uid] = owner
+                    known.put_owner(owner)
                     known.count(owner, 1)
             for owner in self.linked_to(uid):
                 if self._is_on(owner, known.node_name):
                     self._unlink(owner)
-                    known.owners[owner.uid] = owner
+                    known.put_owner(owner)
                     known.count(owner, 1)
         else:
             order = known.order
@@ -231,19 +230,11 @@ class ReservationState(PodFollower):
         self._left_out.pop(uid, None)
         if info is None:
             return
-        named = tuple([other for other in self._by_name[info.name] if other is not info])
-        if named:
-            self._by_name[info.name] = named
-        else:
-            del self._by_name[info.name]
-        on_node = self._by_node[info.node_name]
-        del on_node[uid]
-        if not on_node:
-            del self._by_node[info.node_name]
+        _leave(self._by_name, info.name, info)
+        _leave(self._by_node, info.node_name, info)
         info.available = False
         self._match(info)
-        if uid in self._specs:
-            self._leave(info, self._specs.pop(uid))
+        self._leave_spec(info)
         for owner in info.owners.values():
             self._cache.credits.end_draw(owner.uid)
             if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
@@ -264,20 +255,22 @@ class ReservationState(PodFollower):
                 spec, is_new = self._index.add(info.reservation.spec.owners)
         except SelectorError as error:
             info.problem = str(error)
-        before = self._specs.get(info.uid)
-        if before is not None and before is not spec:
-            self._leave(info, self._specs.pop(info.uid))
-        info.has_owners = spec is not None
+        if spec is info.spec:
+            return
+        self._leave_spec(info)
+        info.spec = spec
         if spec is None:
             return
-        self._specs[info.uid] = spec
-        spec.reservations[info.uid] = info
+        spec.add(info)
         self._idle.pop(spec, None)
         if is_new:
             self._cache.signatures.changed(concerned_by((spec,)))
 
-    def _leave(self, info: ReservationInfo, spec: OwnerSpec) -> None:
-        spec.reservations.pop(info.uid, None)
+    def _leave_spec(self, info: ReservationInfo) -> None:
+        spec, info.spec = info.spec, None
+        if spec is None:
+            return
+        spec.discard(info)
         for matcher in [*spec.matchers, *self._of_name.get(info.name, ())]:
             self._set_matched(matcher, info, matched=False)
         if spec.reservations:
@@ -369,7 +362,7 @@ class ReservationState(PodFollower):
         self._cache.credits.end_draw(pod_uid)
         if info is None or pod_uid not in info.owners:
             return
-        owner = info.owners.pop(pod_uid)
+        owner = info.drop_owner(pod_uid)
         info.count(owner, -1)
         self._owners_changed(info, owner, -1)
 
@@ -383,7 +376,7 @@ class ReservationState(PodFollower):
         info.node_name = node_name
         for owner in owners:
             self._unlink(owner)
-            info.owners[owner.uid] = owner
+            info.put_owner(owner)
             info.count(owner, 1)
             self._cache.credits.draw(owner.uid, info.uid)
         self._cache.resize_pod(info.left())
@@ -400,7 +393,7 @@ class ReservationState(PodFollower):
         return True
 
     def _take(self, info: ReservationInfo, pod: PodInfo) -> None:
-        info.owners[pod.uid] = pod
+        info.put_owner(pod)
         info.count(pod, 1)
         self._cache.credits.draw(pod.uid, info.uid, info.returned)
         self._owners_changed(info, pod, 1)
@@ -437,7 +430,7 @@ class ReservationState(PodFollower):
             return
         drawn, info = self._cache.credits.drawn_from(pod.uid), self._known(uid)
         if drawn == uid and info is not None:
-            info.owners[pod.uid] = pod
+            info.put_owner(pod)
             self._call_hooks(uid)  # it is bound now, which a status may have to say
             return
         if drawn is not None:
@@ -491,9 +484,9 @@ class ReservationState(PodFollower):
         if info is None or info.counted is None or (pod.uid in info.owners) == present:
             return
         if present:
-            info.owners[pod.uid] = pod
+            info.put_owner(pod)
         else:
-            del info.owners[pod.uid]
+            info.drop_owner(pod.uid)
         info.count(pod, 1 if present else -1)
         self._write(info)
         left = info.left()
@@ -522,8 +515,8 @@ class ReservationState(PodFollower):
     def _matchers_of(self, info: ReservationInfo) -> list[Matcher]:
         """Return the matchers that may match a reservation."""
         found = [*self._of_name.get(info.name, ()), *self._ignoring]
-        if info.uid in self._specs:
-            found += self._specs[info.uid].matchers
+        if info.spec is not None:
+            found += info.spec.matchers
         return found
 
     def owner_of(self, pod: PodInfo) -> CreditOwner | None:
@@ -559,8 +552,8 @@ class ReservationState(PodFollower):
             candidates = list(self._by_name.get(demand.name, ()))
         else:
             for spec in matcher.specs:
-                spec.matchers[matcher] = None
-            candidates = [info for spec in matcher.specs for info in spec.reservations.values()]
+                spec.add_matcher(matcher)
+            candidates = [info for spec in matcher.specs for info in spec.reservations]
         found_matched = [info for info in candidates if self._matches(matcher, info)]
         matcher.matched = {info.uid: info for info in found_matched}
         matcher.ordered = sum(info.order != 0 for info in found_matched)
@@ -573,7 +566,7 @@ class ReservationState(PodFollower):
             self._pairs.pop(matcher.credit_key, None)
             self._ignoring.pop(matcher, None)
             for spec in matcher.specs:
-                spec.matchers.pop(matcher, None)
+                spec.discard_matcher(matcher)
             named = self._of_name.get(matcher.demand.name)
             if named is not None:
                 named.pop(matcher, None)
@@ -590,13 +583,16 @@ class ReservationState(PodFollower):
         self._mark(info)
 
     def _matches(self, matcher: Matcher, info: ReservationInfo) -> bool:
-        if not info.matchable or not (matcher.demand.ignores or self._specs.get(info.uid) in matcher.specs):
+        if not info.matchable or not (matcher.demand.ignores or info.spec in matcher.specs):
             return False
         return classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
 
     def may_match(self, matcher: Matcher, uid: str) -> bool:
         """Answer whether the matcher's pods are owners of a reservation, as far as its owners say."""
-        return matcher.demand.ignores or self._specs.get(uid) in matcher.specs
+        if matcher.demand.ignores:
+            return True
+        info = self.by_uid.get(uid)
+        return info is not None and info.spec in matcher.specs
 
     def _set_matched(self, matcher: Matcher, info: ReservationInfo, *, matched: bool) -> None:
         if matched == (info.uid in matcher.matched):
@@ -642,3 +638,16 @@ class ReservationState(PodFollower):
     def conflict_rows(self, policy: str) -> NDArray[np.int32]:
         """Return the rows of nodes with a reservation that one of this policy must not be beside. O(these nodes) after a change."""
         return self._policies.conflicting(policy, self._cache)
+
+
+def _join(index: dict[str, tuple[ReservationInfo, ...]], key: str, info: ReservationInfo) -> None:
+    """Add a reservation to those of a name or a node: few, so that a tuple of them is smaller than a dict, and as fast."""
+    index[key] = (*index.get(key, ()), info)
+
+
+def _leave(index: dict[str, tuple[ReservationInfo, ...]], key: str, info: ReservationInfo) -> None:
+    rest = tuple([other for other in index[key] if other is not info])
+    if rest:
+        index[key] = rest
+    else:
+        del index[key]

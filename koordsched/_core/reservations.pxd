@@ -35,8 +35,8 @@ cdef class ReservationTable:
     cdef NodeTable table
     cdef public bint skips_fit           # where a pod matches one reservation of a row, only that is asked, not the row
     cdef readonly Py_ssize_t capacity    # slots
-    cdef readonly Py_ssize_t resources   # columns of the arrays below, 25 bytes each of a slot; by resource ids of the node table
-    cdef int64_t[:, ::1] inside          # [slot, resource]; what is reserved inside, for no owner
+    cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
+    cdef int64_t[:, ::1] inside          # [slot, resource]; what is reserved inside, for no owner; without slots until one has that
     cdef uint8_t[:, ::1] named           # [slot, resource]; 1: it reserves the resource (its ResourceNames)
     cdef int64_t[::1] owners_left        # [slot]; owners that it may still have, int64's maximum where their number is not limited
     cdef int64_t[::1] order              # [slot]; its order label, 0: none
@@ -47,6 +47,7 @@ cdef class ReservationTable:
     cdef list _free
 
     cdef int64_t _left(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
+    cdef int64_t _inside(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
     cdef int64_t _available(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
     cdef int64_t _limit(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
     cdef int _check_request(self, Request request) except -1

@@ -108,11 +108,12 @@ cdef class ReservationTable:
         self.capacity = 0
         self.resources = 0
         self._free = []
+        self.inside = np.zeros((0, 0), np.int64)
         self._resize(64, table.resources)
 
     def _resize(self, Py_ssize_t capacity, Py_ssize_t resources):
         old, kept = self.capacity, self.resources
-        for name in ("inside", "named", "allocatable", "allocated"):
+        for name in ("named", "allocatable", "allocated", *(["inside"] if self.inside.shape[0] else [])):
             grown = np.zeros((capacity, resources), np.uint8 if name == "named" else np.int64)
             if old:
                 grown[:old, :kept] = self._column(name)
@@ -152,7 +153,7 @@ cdef class ReservationTable:
 
     def acquire(self):
         if not self._free:
-            self._resize(self.capacity + max(64, self.capacity // 8), self.resources)  # by little: there may be many resources
+            self._resize(self.capacity + max(64, self.capacity // 16), self.resources)  # by little: there may be many resources
         return self._free.pop()
 
     def release(self, Py_ssize_t slot):
@@ -167,10 +168,11 @@ cdef class ReservationTable:
     def _clear(self, Py_ssize_t slot):
         cdef Py_ssize_t k
         for k in range(self.resources):
-            self.inside[slot, k] = 0
             self.named[slot, k] = 0
             self.allocatable[slot, k] = 0
             self.allocated[slot, k] = 0
+        if self.inside.shape[0]:
+            self.inside[slot] = 0
         self.owners_left[slot] = UNBOUNDED
         self.order[slot] = NO_ORDER
         self.weights[slot] = 0
@@ -184,12 +186,15 @@ cdef class ReservationTable:
             raise IndexError(f"resource {capacity.largest} of {self.resources}")
         self._clear(slot)
         cdef Py_ssize_t j, k
-        cdef bint is_untouched = not allocated and not reserved
+        if reserved and not self.inside.shape[0]:
+            self.inside = np.zeros((self.capacity, self.resources), np.int64)
         for j in range(capacity.ids.shape[0]):
             k = capacity.ids[j]
             self.allocatable[slot, k] = capacity.amounts[j]
-            if not is_untouched:
-                self.allocated[slot, k], self.inside[slot, k] = allocated.get(k, 0), reserved.get(k, 0)
+            if allocated:
+                self.allocated[slot, k] = allocated.get(k, 0)
+            if reserved:
+                self.inside[slot, k] = reserved.get(k, 0)
         for j in range(capacity.named.shape[0]):
             self.named[slot, capacity.named[j]] = 1
         self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
@@ -452,15 +457,19 @@ cdef class ReservationTable:
         cdef int64_t whole = self.allocatable[slot, k], taken = self.allocated[slot, k]
         return whole - taken if taken < whole else 0
 
+    cdef int64_t _inside(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
+        """Return what is reserved inside, for no owner."""
+        return self.inside[slot, k] if self.inside.shape[0] else 0
+
     cdef int64_t _available(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
         """Return what an owner may take of it."""
-        return max(self._left(slot, k) - self.inside[slot, k], 0)
+        return max(self._left(slot, k) - self._inside(slot, k), 0)
 
     cdef int64_t _limit(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
         """Return how much an owner gets at most, be it of the row; may be below 0."""
         if not self.restricted[slot] or not self.named[slot, k]:
             return UNBOUNDED
-        return self.allocatable[slot, k] - self.inside[slot, k] - max(self.allocated[slot, k], 0)
+        return self.allocatable[slot, k] - self._inside(slot, k) - max(self.allocated[slot, k], 0)
 
     cdef int _check_request(self, Request request) except -1:
         if request.ids.shape[0] > MAX_BITS:

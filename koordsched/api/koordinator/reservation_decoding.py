@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
 T = TypeVar("T")
+W = TypeVar("W", str, str | None)
 
 KEPT = 1024  # texts of each part
 LONGEST = 4096
@@ -54,7 +55,7 @@ def reservation_of(text: ReservationText) -> Reservation:
     """Read the parts. What msgspec raises, when one is not what it must be. `text` is new: its metadata may still be changed."""
     meta = text.metadata
     force_setattr(meta, "labels", _labels(tuple(meta.labels.items())))
-    force_setattr(meta, "creation_timestamp", meta.creation_timestamp and _time(meta.creation_timestamp))
+    force_setattr(meta, "creation_timestamp", _word(meta.creation_timestamp))
     if not meta.annotations:
         force_setattr(meta, "annotations", NOTHING)
     return Reservation(
@@ -80,13 +81,20 @@ def _labels(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=KEPT)
+def _word(text: W) -> W:
+    """Return one object for equal texts: times, durations, policies; None is None."""
+    return text
+
+
+@lru_cache(maxsize=KEPT)
 def _spec(text: bytes) -> ReservationSpec:
-    spec = _specs.decode(text)
-    if spec.template is None:
-        return ReservationSpec(**asdict(spec))
-    template = PodTemplateSpec(metadata=spec.template.metadata, spec=_read(_pod_spec, spec.template.spec, PodSpec()))
-    _share_maps(template.metadata, spec.owners)
-    return ReservationSpec(**{**asdict(spec), "template": template})
+    read = _specs.decode(text)
+    fields = asdict(read) | {"ttl": _word(read.ttl), "expires": _word(read.expires), "allocate_policy": _word(read.allocate_policy)}
+    if read.template is None:
+        return ReservationSpec(**fields)
+    template = PodTemplateSpec(metadata=read.template.metadata, spec=_read(_pod_spec, read.template.spec, PodSpec()))
+    _share_maps(template.metadata, read.owners)
+    return ReservationSpec(**{**fields, "template": template})
 
 
 def _share_maps(meta: ObjectMeta, owners: tuple[ReservationOwner, ...]) -> None:
@@ -107,7 +115,7 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     status = _statuses.decode(raw)
     return ReservationStatus(
         phase=intern(status.phase),
-        node_name=status.node_name,
+        node_name=intern(status.node_name),  # as the node's own is
         allocatable=_read(_amounts, status.allocatable, NOTHING),
         allocated=status.allocated or NOTHING,
         conditions=_read(_conditions, status.conditions, ()),
@@ -115,7 +123,6 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     )
 
 
-_time = lru_cache(maxsize=KEPT)(str)
 _specs = msgspec.json.Decoder(_SpecText)
 _statuses = msgspec.json.Decoder(_StatusText)
 _pod_spec = lru_cache(maxsize=KEPT)(msgspec.json.Decoder(PodSpec).decode)

@@ -19,6 +19,7 @@ from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import EXACT_MATCH, RESERVATION_IGNORED, exact_match, is_ignoring_reservations
 from koordsched.api.selectors import LabelSelectorMatcher, SelectorError, label_selector_matcher, requirement_error, requirement_matches
 from koordsched.cache.plugin_state import NAME, OWNER_NAME, OWNER_UID, UID, PodsWith
+from koordsched.plugins.reservation.groups import members, put, take
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -159,7 +160,7 @@ class OwnerIndex:
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
         self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, held so that it stays theirs
-        self._by_need: dict[Need | None, tuple[OwnerSpec, ...]] = {}
+        self._by_need: dict[Need | None, OwnerSpec | tuple[OwnerSpec, ...]] = {}
         self._others = 0  # how often something other than a label is needed
 
     def __len__(self) -> int:
@@ -179,7 +180,7 @@ class OwnerIndex:
             return found, False
         found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
-            self._by_need[need] = (*self._by_need.get(need, ()), found)
+            put(self._by_need, need, found)
             self._others += not _is_label(need)
         return found, True
 
@@ -188,11 +189,7 @@ class OwnerIndex:
         self._found.clear()
         del self._specs[spec.key]
         for need in spec.needs:
-            rest = tuple([other for other in self._by_need[need] if other is not spec])
-            if rest:
-                self._by_need[need] = rest
-            else:
-                del self._by_need[need]
+            take(self._by_need, need, spec)
             self._others -= not _is_label(need)
 
     def matching(self, pod: Pod) -> tuple[OwnerSpec, ...]:
@@ -203,10 +200,10 @@ class OwnerIndex:
         found: list[OwnerSpec] = []
         for need in pod.metadata.labels.items():
             if need in by_need:
-                found += by_need[need]
+                found += members(by_need[need])
         if self._others:
             for offer in self._offers(pod):
-                found += by_need.get(offer, ())
+                found += members(by_need.get(offer))
         if not found:
             return ()
         return tuple([spec for spec in dict.fromkeys(found) if spec.matches(pod)])

@@ -27,6 +27,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
+from koordsched.plugins.reservation.groups import members, put, take
 from koordsched.plugins.reservation.info import NO_SLOT, RESTRICTED, ReservationInfo, same_amounts
 from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, concerned_by, demand_key, matcher_of
 from koordsched.plugins.reservation.policies import PoliciesOfNodes
@@ -109,8 +110,10 @@ class ReservationState(PodFollower):
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
-        self._by_name: dict[str, tuple[ReservationInfo, ...]] = {}  # several: pods in operating mode may have the name of a Reservation
-        self._by_node: dict[str, tuple[ReservationInfo, ...]] = {}
+        self._by_name: dict[
+            str, ReservationInfo | tuple[ReservationInfo, ...]
+        ] = {}  # several: pods in operating mode may have the name of a Reservation
+        self._by_node: dict[str, ReservationInfo | tuple[ReservationInfo, ...]] = {}
         self._left_out: dict[str, str] = {}  # by uid: the version of a reservation whose amounts cannot be read
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
@@ -134,7 +137,7 @@ class ReservationState(PodFollower):
     # Reading
 
     def on_node(self, node_name: str) -> Collection[ReservationInfo]:
-        return self._by_node.get(node_name, ())
+        return members(self._by_node.get(node_name))
 
     def reservation_of(self, pod_uid: str) -> ReservationInfo | None:
         """Return the reservation that the pod was given, if it is here."""
@@ -194,8 +197,8 @@ class ReservationState(PodFollower):
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
-            _join(self._by_name, known.name, known)
-            _join(self._by_node, known.node_name, known)
+            put(self._by_name, known.name, known)
+            put(self._by_node, known.node_name, known)
             if adopting is not None:
                 del self._adopting[uid]
                 for owner in adopting.owners.values():
@@ -230,8 +233,8 @@ class ReservationState(PodFollower):
         self._left_out.pop(uid, None)
         if info is None:
             return
-        _leave(self._by_name, info.name, info)
-        _leave(self._by_node, info.node_name, info)
+        take(self._by_name, info.name, info)
+        take(self._by_node, info.node_name, info)
         info.available = False
         self._match(info)
         self._leave_spec(info)
@@ -549,7 +552,7 @@ class ReservationState(PodFollower):
             candidates: list[ReservationInfo] = list(self.by_uid.values())
         elif demand.name:
             self._of_name.setdefault(demand.name, {})[matcher] = None
-            candidates = list(self._by_name.get(demand.name, ()))
+            candidates = list(members(self._by_name.get(demand.name)))
         else:
             for spec in matcher.specs:
                 spec.add_matcher(matcher)
@@ -638,16 +641,3 @@ class ReservationState(PodFollower):
     def conflict_rows(self, policy: str) -> NDArray[np.int32]:
         """Return the rows of nodes with a reservation that one of this policy must not be beside. O(these nodes) after a change."""
         return self._policies.conflicting(policy, self._cache)
-
-
-def _join(index: dict[str, tuple[ReservationInfo, ...]], key: str, info: ReservationInfo) -> None:
-    """Add a reservation to those of a name or a node: few, so that a tuple of them is smaller than a dict, and as fast."""
-    index[key] = (*index.get(key, ()), info)
-
-
-def _leave(index: dict[str, tuple[ReservationInfo, ...]], key: str, info: ReservationInfo) -> None:
-    rest = tuple([other for other in index[key] if other is not info])
-    if rest:
-        index[key] = rest
-    else:
-        del index[key]

@@ -27,6 +27,7 @@ W = TypeVar("W", str, str | None)
 KEPT = 1024  # texts of each part
 LONGEST = 4096
 """Bytes of a text that is kept."""
+LONGEST_WORD = 64
 NOTHING: dict[str, Any] = {}
 """Stands for each map that says nothing; as all of the API's, it is never written to."""
 
@@ -80,10 +81,9 @@ def _labels(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return dict(items)
 
 
-@lru_cache(maxsize=KEPT)
 def _word(text: W) -> W:
-    """Return one object for equal texts: times, durations, policies; None is None."""
-    return text
+    """Return one object for equal texts: times, durations, policies. None and what is long as it is."""
+    return _words(text) if text and len(text) <= LONGEST_WORD else text
 
 
 @lru_cache(maxsize=KEPT)
@@ -123,6 +123,7 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     )
 
 
+_words = lru_cache(maxsize=KEPT)(str)
 _specs = msgspec.json.Decoder(_SpecText)
 _statuses = msgspec.json.Decoder(_StatusText)
 _pod_spec = lru_cache(maxsize=KEPT)(msgspec.json.Decoder(PodSpec).decode)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from koordsched.api.koordinator.reservations import Reservation
     from koordsched.api.podinfo import PodInfo
     from koordsched.api.resources import PodResources
-    from koordsched.plugins.reservation.matching import OwnerSpec
 
 DEFAULT, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 AVAILABLE = "Available"
@@ -47,6 +46,7 @@ class ReservationInfo:
         "counted",
         "created",
         "exceeded",
+        "has_owners",
         "name",
         "node_name",
         "operating",
@@ -59,7 +59,6 @@ class ReservationInfo:
         "reserved",
         "resource_names",
         "slot",
-        "spec",
         "taints",
         "terminating",
         "uid",
@@ -77,7 +76,7 @@ class ReservationInfo:
         self.allocated: Mapping[str, int] = NOTHING  # of `resource_names`, no zeros; may be more than allocatable
         self.exceeded = 0  # of how many resources it is
         self.counted: PodInfo | None = None
-        self.spec: OwnerSpec | None = None  # who may be one; None where it does not say so, or so that it cannot be read
+        self.has_owners = False  # whether it says who may be one, so that it can be read
         self.slot = NO_SLOT
         self.read(reservation, pod)
 
@@ -110,7 +109,7 @@ class ReservationInfo:
     def matchable(self) -> bool:
         """Whether pods may become owners: there is capacity, and an AllocateOnce reservation has no owner yet (D2)."""
         is_free = not (self.allocate_once and self.owners) and not self.used
-        return self.available and not self.problem and self.spec is not None and is_free
+        return self.available and not self.problem and self.has_owners and is_free
 
     @property
     def held(self) -> bool:

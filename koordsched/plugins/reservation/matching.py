@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from koordsched.api.meta import LabelSelectorRequirement
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.plugin_state import Concerns, Need
+    from koordsched.plugins.reservation.groups import Group
     from koordsched.plugins.reservation.info import ReservationInfo
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -63,7 +64,7 @@ class OwnerSpec:
 
     def add(self, info: ReservationInfo) -> None:
         found = self._reservations
-        if found is None:
+        if found is None or found is info:
             self._reservations = info
         elif isinstance(found, dict):
             found[info.uid] = info
@@ -160,7 +161,7 @@ class OwnerIndex:
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
         self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, held so that it stays theirs
-        self._by_need: dict[Need | None, OwnerSpec | tuple[OwnerSpec, ...]] = {}
+        self._by_need: dict[Need | None, Group[OwnerSpec]] = {}
         self._others = 0  # how often something other than a label is needed
 
     def __len__(self) -> int:

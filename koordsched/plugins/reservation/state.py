@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
+    from koordsched.plugins.reservation.groups import Group
     from koordsched.plugins.reservation.matching import OwnerSpec
 
 OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
@@ -110,14 +111,13 @@ class ReservationState(PodFollower):
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
-        self._by_name: dict[
-            str, ReservationInfo | tuple[ReservationInfo, ...]
-        ] = {}  # several: pods in operating mode may have the name of a Reservation
-        self._by_node: dict[str, ReservationInfo | tuple[ReservationInfo, ...]] = {}
+        self._by_name: dict[str, Group[ReservationInfo]] = {}  # several: pods in operating mode may have the name of a Reservation
+        self._by_node: dict[str, Group[ReservationInfo]] = {}
         self._left_out: dict[str, str] = {}  # by uid: the version of a reservation whose amounts cannot be read
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
         self._index = OwnerIndex()
+        self._specs: dict[str, OwnerSpec] = {}  # by uid of a reservation
         self._owners: WeakValueDictionary[Hashable, CreditOwner] = WeakValueDictionary()
         self._matchers: dict[str, Matcher] = {}  # by credit key
         self._of_name: dict[str, dict[Matcher, None]] = {}  # matchers whose pods name a reservation
@@ -237,7 +237,8 @@ class ReservationState(PodFollower):
         take(self._by_node, info.node_name, info)
         info.available = False
         self._match(info)
-        self._leave_spec(info)
+        if uid in self._specs:
+            self._leave(info, self._specs.pop(uid))
         for owner in info.owners.values():
             self._cache.credits.end_draw(owner.uid)
             if RESERVATION_ALLOCATED in owner.pod.metadata.annotations:
@@ -258,21 +259,19 @@ class ReservationState(PodFollower):
                 spec, is_new = self._index.add(info.reservation.spec.owners)
         except SelectorError as error:
             info.problem = str(error)
-        if spec is info.spec:
-            return
-        self._leave_spec(info)
-        info.spec = spec
+        before = self._specs.get(info.uid)
+        if before is not None and before is not spec:
+            self._leave(info, self._specs.pop(info.uid))
+        info.has_owners = spec is not None
         if spec is None:
             return
+        self._specs[info.uid] = spec
         spec.add(info)
         self._idle.pop(spec, None)
         if is_new:
             self._cache.signatures.changed(concerned_by((spec,)))
 
-    def _leave_spec(self, info: ReservationInfo) -> None:
-        spec, info.spec = info.spec, None
-        if spec is None:
-            return
+    def _leave(self, info: ReservationInfo, spec: OwnerSpec) -> None:
         spec.discard(info)
         for matcher in [*spec.matchers, *self._of_name.get(info.name, ())]:
             self._set_matched(matcher, info, matched=False)
@@ -518,8 +517,8 @@ class ReservationState(PodFollower):
     def _matchers_of(self, info: ReservationInfo) -> list[Matcher]:
         """Return the matchers that may match a reservation."""
         found = [*self._of_name.get(info.name, ()), *self._ignoring]
-        if info.spec is not None:
-            found += info.spec.matchers
+        if info.uid in self._specs:
+            found += self._specs[info.uid].matchers
         return found
 
     def owner_of(self, pod: PodInfo) -> CreditOwner | None:
@@ -586,16 +585,13 @@ class ReservationState(PodFollower):
         self._mark(info)
 
     def _matches(self, matcher: Matcher, info: ReservationInfo) -> bool:
-        if not info.matchable or not (matcher.demand.ignores or info.spec in matcher.specs):
+        if not info.matchable or not (matcher.demand.ignores or self._specs.get(info.uid) in matcher.specs):
             return False
         return classify(matcher.demand, info, self.node_labels(info.node_name)).outcome is Outcome.MATCHED
 
     def may_match(self, matcher: Matcher, uid: str) -> bool:
         """Answer whether the matcher's pods are owners of a reservation, as far as its owners say."""
-        if matcher.demand.ignores:
-            return True
-        info = self.by_uid.get(uid)
-        return info is not None and info.spec in matcher.specs
+        return matcher.demand.ignores or self._specs.get(uid) in matcher.specs
 
     def _set_matched(self, matcher: Matcher, info: ReservationInfo, *, matched: bool) -> None:
         if matched == (info.uid in matcher.matched):

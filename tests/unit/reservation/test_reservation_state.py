@@ -108,7 +108,7 @@ def test_an_owner_of_one_reservation_is_no_owner_of_those_that_have_none() -> No
     assert (other.owners, other.allocated, other.left().resources.requests["cpu"]) == ({}, {}, 1000)
     world.reservations.end_draw(mine.uid)
     assert (first.owners, first.allocated) == ({}, {})
-    assert NO_OWNERS == NOTHING == {}
+    assert (NO_OWNERS, NOTHING) == ({}, {})
     with pytest.raises(KeyError):
         other.drop_owner(mine.uid)
 

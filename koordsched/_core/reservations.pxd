@@ -36,19 +36,20 @@ cdef class ReservationTable:
     cdef public bint skips_fit           # where a pod matches one reservation of a row, only that is asked, not the row
     cdef readonly Py_ssize_t capacity    # slots
     cdef readonly Py_ssize_t resources   # columns of the arrays below; by resource ids of the node table
-    cdef int64_t[:, ::1] left            # [slot, resource]; what its placeholder holds on the row: counted in `requested` there
-    cdef int64_t[:, ::1] inside          # [slot, resource]; what is reserved inside, for no owner
-    cdef int64_t[:, ::1] available       # [slot, resource]; what an owner may take of it: left without what is reserved inside
-    cdef int64_t[:, ::1] limit           # [slot, resource]; an owner gets no more of it, may be below 0; int64's maximum: not limited
+    cdef int64_t[:, ::1] inside          # [slot, resource]; what is reserved inside, for no owner; without slots until one has that
     cdef uint8_t[:, ::1] named           # [slot, resource]; 1: it reserves the resource (its ResourceNames)
     cdef int64_t[::1] owners_left        # [slot]; owners that it may still have, int64's maximum where their number is not limited
     cdef int64_t[::1] order              # [slot]; its order label, 0: none
-    cdef int64_t[:, ::1] allocatable     # [slot, resource]; for scores
-    cdef int64_t[:, ::1] allocated       # [slot, resource]; for scores: may be more than allocatable
+    cdef int64_t[:, ::1] allocatable     # [slot, resource]
+    cdef int64_t[:, ::1] allocated       # [slot, resource]; what owners have taken, may be more than allocatable
     cdef int64_t[::1] weights            # [slot]; resources of which something is allocatable, those that no row has included
     cdef uint8_t[::1] restricted         # [slot]; 1: owners get what it has, and nothing else
     cdef list _free
 
+    cdef int64_t _left(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
+    cdef int64_t _inside(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
+    cdef int64_t _available(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
+    cdef int64_t _limit(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil
     cdef int _check_request(self, Request request) except -1
     cdef int _check_width(self, Request request) except -1
     cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,

@@ -108,14 +108,13 @@ cdef class ReservationTable:
         self.capacity = 0
         self.resources = 0
         self._free = []
-        self._resize(64, max(8, table.resources))
+        self.inside = np.zeros((0, 0), np.int64)
+        self._resize(64, table.resources)
 
     def _resize(self, Py_ssize_t capacity, Py_ssize_t resources):
         old, kept = self.capacity, self.resources
-        for name in ("left", "inside", "available", "limit", "named", "allocatable", "allocated"):
+        for name in ("named", "allocatable", "allocated", *(["inside"] if self.inside.shape[0] else [])):
             grown = np.zeros((capacity, resources), np.uint8 if name == "named" else np.int64)
-            if name == "limit":
-                grown[:] = UNBOUNDED
             if old:
                 grown[:old, :kept] = self._column(name)
             self._set_column(name, grown)
@@ -130,20 +129,13 @@ cdef class ReservationTable:
 
     def _column(self, name):
         return np.asarray({
-            "left": self.left, "inside": self.inside, "available": self.available, "limit": self.limit, "named": self.named,
-            "allocatable": self.allocatable, "allocated": self.allocated, "owners_left": self.owners_left, "order": self.order,
-            "weights": self.weights, "restricted": self.restricted,
+            "inside": self.inside, "named": self.named, "allocatable": self.allocatable, "allocated": self.allocated,
+            "owners_left": self.owners_left, "order": self.order, "weights": self.weights, "restricted": self.restricted,
         }[name])
 
     def _set_column(self, name, values):
-        if name == "left":
-            self.left = values
-        elif name == "inside":
+        if name == "inside":
             self.inside = values
-        elif name == "available":
-            self.available = values
-        elif name == "limit":
-            self.limit = values
         elif name == "named":
             self.named = values
         elif name == "allocatable":
@@ -161,7 +153,7 @@ cdef class ReservationTable:
 
     def acquire(self):
         if not self._free:
-            self._resize(self.capacity + max(64, self.capacity // 4), self.resources)  # by little: each slot has some 400 bytes
+            self._resize(self.capacity + max(64, self.capacity // 16), self.resources)  # by little: there may be many resources
         return self._free.pop()
 
     def release(self, Py_ssize_t slot):
@@ -176,13 +168,11 @@ cdef class ReservationTable:
     def _clear(self, Py_ssize_t slot):
         cdef Py_ssize_t k
         for k in range(self.resources):
-            self.left[slot, k] = 0
-            self.inside[slot, k] = 0
-            self.available[slot, k] = 0
-            self.limit[slot, k] = UNBOUNDED
             self.named[slot, k] = 0
             self.allocatable[slot, k] = 0
             self.allocated[slot, k] = 0
+        if self.inside.shape[0]:
+            self.inside[slot] = 0
         self.owners_left[slot] = UNBOUNDED
         self.order[slot] = NO_ORDER
         self.weights[slot] = 0
@@ -191,31 +181,22 @@ cdef class ReservationTable:
     def write(self, Py_ssize_t slot, Capacity capacity not None, allocated, reserved, owners_left, int64_t order):
         self._check(slot)
         if self.table.resources > self.resources:
-            self._resize(self.capacity, 2 * self.table.resources)
+            self._resize(self.capacity, self.table.resources)
         if capacity.largest >= self.resources:
             raise IndexError(f"resource {capacity.largest} of {self.resources}")
         self._clear(slot)
-        cdef int64_t whole, taken = 0, inside = 0, rest
         cdef Py_ssize_t j, k
-        cdef bint is_untouched = not allocated and not reserved
+        if reserved and not self.inside.shape[0]:
+            self.inside = np.zeros((self.capacity, self.resources), np.int64)
         for j in range(capacity.ids.shape[0]):
-            k, whole = capacity.ids[j], capacity.amounts[j]
-            if not is_untouched:
-                taken, inside = allocated.get(k, 0), reserved.get(k, 0)
-            rest = whole - taken if taken < whole else 0
-            self.allocatable[slot, k] = whole
-            self.allocated[slot, k] = taken
-            self.left[slot, k] = rest
-            self.inside[slot, k] = inside
-            self.available[slot, k] = max(rest - inside, 0)
+            k = capacity.ids[j]
+            self.allocatable[slot, k] = capacity.amounts[j]
+            if allocated:
+                self.allocated[slot, k] = allocated.get(k, 0)
+            if reserved:
+                self.inside[slot, k] = reserved.get(k, 0)
         for j in range(capacity.named.shape[0]):
-            k = capacity.named[j]
-            self.named[slot, k] = 1
-            if capacity.limits:
-                whole = self.allocatable[slot, k]
-                if not is_untouched:
-                    taken, inside = allocated.get(k, 0), reserved.get(k, 0)
-                self.limit[slot, k] = whole - inside - max(taken, 0)
+            self.named[slot, capacity.named[j]] = 1
         self.owners_left[slot] = UNBOUNDED if owners_left is None else owners_left
         self.order[slot] = order
         self.weights[slot] = capacity.weights
@@ -225,18 +206,10 @@ cdef class ReservationTable:
         self._check(slot)
         self._check_width(owner)
         cdef Py_ssize_t j, k
-        cdef int64_t amount, whole, taken, rest
         for j in range(owner.ids.shape[0]):
-            k, amount = owner.ids[j], sign * owner.amounts[j]
-            if k == RESOURCE_PODS or not self.named[slot, k]:
-                continue
-            whole, taken = self.allocatable[slot, k], self.allocated[slot, k] + amount
-            rest = whole - taken if taken < whole else 0
-            self.allocated[slot, k] = taken
-            self.left[slot, k] = rest
-            self.available[slot, k] = max(rest - self.inside[slot, k], 0)
-            if self.limit[slot, k] != UNBOUNDED:
-                self.limit[slot, k] -= amount
+            k = owner.ids[j]
+            if k != RESOURCE_PODS and self.named[slot, k]:
+                self.allocated[slot, k] += sign * owner.amounts[j]
         if self.owners_left[slot] != UNBOUNDED:
             self.owners_left[slot] -= sign
 
@@ -462,8 +435,8 @@ cdef class ReservationTable:
                 if self.owners_left[slot] < 1:
                     inside |= 1 << j
             else:
-                free += self.available[slot, k]
-                if amount > self.limit[slot, k]:
+                free += self._available(slot, k)
+                if amount > self._limit(slot, k):
                     inside |= 1 << j
             if amount > free:
                 node |= 1 << j
@@ -479,6 +452,25 @@ cdef class ReservationTable:
         self._check_request(request)
         return self._score(slot, request.ids, request.amounts)
 
+    cdef int64_t _left(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
+        """Return what its placeholder holds on the row: counted in `requested` there."""
+        cdef int64_t whole = self.allocatable[slot, k], taken = self.allocated[slot, k]
+        return whole - taken if taken < whole else 0
+
+    cdef int64_t _inside(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
+        """Return what is reserved inside, for no owner."""
+        return self.inside[slot, k] if self.inside.shape[0] else 0
+
+    cdef int64_t _available(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
+        """Return what an owner may take of it."""
+        return max(self._left(slot, k) - self._inside(slot, k), 0)
+
+    cdef int64_t _limit(self, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:
+        """Return how much an owner gets at most, be it of the row; may be below 0."""
+        if not self.restricted[slot] or not self.named[slot, k]:
+            return UNBOUNDED
+        return self.allocatable[slot, k] - self._inside(slot, k) - max(self.allocated[slot, k], 0)
+
     cdef int _check_request(self, Request request) except -1:
         if request.ids.shape[0] > MAX_BITS:
             raise ValueError(f"a request of {request.ids.shape[0]} resources: a mask holds {MAX_BITS}")
@@ -488,7 +480,7 @@ cdef class ReservationTable:
         if request.largest >= self.table.resources:
             raise IndexError(f"resource {request.largest} of {self.table.resources}")
         if request.largest >= self.resources:
-            self._resize(self.capacity, 2 * self.table.resources)
+            self._resize(self.capacity, self.table.resources)
         return 0
 
     cdef void _short(self, Request request, Py_ssize_t row, const int32_t[::1] matched, Py_ssize_t slot, uint32_t* node,
@@ -508,10 +500,10 @@ cdef class ReservationTable:
                     inside[0] |= 1 << j
             else:
                 for m in range(matched.shape[0]):
-                    free -= self.left[matched[m], k]
+                    free -= self._left(matched[m], k)
                 if slot >= 0:
-                    free += self.available[slot, k]
-                    if amount > self.limit[slot, k]:
+                    free += self._available(slot, k)
+                    if amount > self._limit(slot, k):
                         inside[0] |= 1 << j
             if amount > free:
                 node[0] |= 1 << j

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from koordsched.api.koordinator.operating_pods import is_operating
-from koordsched.api.koordinator.reserve_pods import ReservePod, reserve_pod
+from koordsched.api.koordinator.reserve_pods import ReservePod, reserve_pod, reserve_pod_key
 from koordsched.api.resources import PodResources, host_ports, pod_resources, shared_resources
 from koordsched.api.sharing import MANY_NAMES, names_in
 from koordsched.api.volumes import pod_volumes
@@ -42,7 +42,7 @@ class PodInfo:
         """counted_on_node: read resources as a running pod's (with status.resources), not as an incoming one's."""
         meta = pod.metadata
         self.pod = pod
-        self.key = f"{meta.namespace}/{meta.name}"
+        self.key = reserve_pod_key(pod) if type(pod) is ReservePod else f"{meta.namespace}/{meta.name}"
         self.uid = meta.uid
         self.priority = pod.spec.priority or 0
         self.resources = pod_resources(pod, counted_on_node=counted_on_node)

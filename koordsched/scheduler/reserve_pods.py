@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koordsched.api.core import PodSpec
-from koordsched.api.koordinator.reserve_pods import DEFAULT_SCHEDULER, ReservePod, has_ended, problem_of, reserve_pod
+from koordsched.api.koordinator.reserve_pods import DEFAULT_SCHEDULER, ReservePod, has_ended, problem_of, reserve_pod, reserve_pod_key
 from koordsched.api.quantity import QuantityError
 from koordsched.cluster.object_store import Arrival, FinalState
 from koordsched.log import get_logger
@@ -70,7 +70,7 @@ class ReservationHandler:
         return None if key is None else self._live.get(key)
 
     def _put(self, pod: Pod) -> None:
-        key = self._keys[pod.metadata.uid] = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = self._keys[pod.metadata.uid] = reserve_pod_key(pod)
         self._live[key] = pod
 
     def _add(self, pod: Pod, arrival: Arrival) -> None:

@@ -15,17 +15,19 @@ import msgspec
 from msgspec.structs import asdict, force_setattr
 
 from koordsched.api.core import PodSpec, PodTemplateSpec, ResourceList
-from koordsched.api.koordinator.reservations import Reservation, ReservationCondition, ReservationSpec, ReservationStatus
-from koordsched.api.meta import Object
+from koordsched.api.koordinator.reservations import Reservation, ReservationCondition, ReservationOwner, ReservationSpec, ReservationStatus
+from koordsched.api.meta import Object, ObjectMeta
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
 T = TypeVar("T")
+W = TypeVar("W", str, str | None)
 
 KEPT = 1024  # texts of each part
 LONGEST = 4096
 """Bytes of a text that is kept."""
+LONGEST_WORD = 64
 NOTHING: dict[str, Any] = {}
 """Stands for each map that says nothing; as all of the API's, it is never written to."""
 
@@ -54,6 +56,7 @@ def reservation_of(text: ReservationText) -> Reservation:
     """Read the parts. What msgspec raises, when one is not what it must be. `text` is new: its metadata may still be changed."""
     meta = text.metadata
     force_setattr(meta, "labels", _labels(tuple(meta.labels.items())))
+    force_setattr(meta, "creation_timestamp", _word(meta.creation_timestamp))
     if not meta.annotations:
         force_setattr(meta, "annotations", NOTHING)
     return Reservation(
@@ -78,13 +81,32 @@ def _labels(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return dict(items)
 
 
+def _word(text: W) -> W:
+    """Return one object for equal texts: times, durations, policies. None and what is long as it is."""
+    return _words(text) if text and len(text) <= LONGEST_WORD else text
+
+
 @lru_cache(maxsize=KEPT)
 def _spec(text: bytes) -> ReservationSpec:
-    spec = _specs.decode(text)
-    if spec.template is None:
-        return ReservationSpec(**asdict(spec))
-    template = PodTemplateSpec(metadata=spec.template.metadata, spec=_read(_pod_spec, spec.template.spec, PodSpec()))
-    return ReservationSpec(**{**asdict(spec), "template": template})
+    read = _specs.decode(text)
+    fields = asdict(read) | {"ttl": _word(read.ttl), "expires": _word(read.expires), "allocate_policy": _word(read.allocate_policy)}
+    if read.template is None:
+        return ReservationSpec(**fields)
+    template = PodTemplateSpec(metadata=read.template.metadata, spec=_read(_pod_spec, read.template.spec, PodSpec()))
+    _share_maps(template.metadata, read.owners)
+    return ReservationSpec(**{**fields, "template": template})
+
+
+def _share_maps(meta: ObjectMeta, owners: tuple[ReservationOwner, ...]) -> None:
+    """Let selectors that ask for the template's labels, as they mostly do, have these. All of it is new: it may still be changed."""
+    if not meta.labels:
+        force_setattr(meta, "labels", NOTHING)
+    if not meta.annotations:
+        force_setattr(meta, "annotations", NOTHING)
+    for owner in owners:
+        selector = owner.label_selector
+        if selector is not None and selector.match_labels == meta.labels:
+            force_setattr(selector, "match_labels", meta.labels)
 
 
 def _status(raw: msgspec.Raw) -> ReservationStatus:
@@ -93,7 +115,7 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     status = _statuses.decode(raw)
     return ReservationStatus(
         phase=intern(status.phase),
-        node_name=status.node_name,
+        node_name=intern(status.node_name),  # as the node's own is
         allocatable=_read(_amounts, status.allocatable, NOTHING),
         allocated=status.allocated or NOTHING,
         conditions=_read(_conditions, status.conditions, ()),
@@ -101,6 +123,7 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     )
 
 
+_words = lru_cache(maxsize=KEPT)(str)
 _specs = msgspec.json.Decoder(_SpecText)
 _statuses = msgspec.json.Decoder(_StatusText)
 _pod_spec = lru_cache(maxsize=KEPT)(msgspec.json.Decoder(PodSpec).decode)

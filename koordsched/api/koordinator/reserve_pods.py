@@ -58,10 +58,11 @@ class ReservePod(Pod):
 class _Latest:
     """The pod that was made last: all handlers of one change of a Reservation share it."""
 
-    __slots__ = ("pod",)
+    __slots__ = ("key", "pod")
 
     def __init__(self) -> None:
         self.pod = ReservePod()
+        self.key = ""  # of `pod`, once it was asked for
 
 
 _latest = _Latest()
@@ -70,8 +71,18 @@ _latest = _Latest()
 def reserve_pod(reservation: Reservation) -> ReservePod:
     """Return the pod that stands for a Reservation as it is now, not to be changed. QuantityError when amounts of it cannot be read."""
     if _latest.pod.reservation is not reservation:
-        _latest.pod = _made(reservation)
+        _latest.pod, _latest.key = _made(reservation), ""
     return _latest.pod
+
+
+def reserve_pod_key(pod: Pod) -> str:
+    """Return namespace/name: one text for all that keep it of one change of a Reservation."""
+    if _latest.pod is pod and _latest.key:
+        return _latest.key
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if _latest.pod is pod:
+        _latest.key = key
+    return key
 
 
 def _made(reservation: Reservation) -> ReservePod:

@@ -95,7 +95,7 @@ def _integer(text: str) -> int | None:
 _NO_LABELS: dict[str, str] = {}
 
 
-class LabelSelectorMatcher(msgspec.Struct, frozen=True):
+class LabelSelectorMatcher(msgspec.Struct, frozen=True, gc=False):
     """A conjunction of label requirements. Immutable and hashable; two that mean the same requirements are equal."""
 
     equal: tuple[tuple[str, str], ...] = ()  # key, the one value it must have; sorted

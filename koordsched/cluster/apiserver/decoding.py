@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from sys import intern
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from koordsched.api.core import Pod
+from koordsched.api.core import Node, Pod
 from koordsched.api.koordinator.device_decoding import DeviceText, device_of
 from koordsched.api.koordinator.devices import Device
 from koordsched.api.koordinator.reservation_decoding import ReservationText, reservation_of
@@ -84,6 +85,9 @@ def _whole(obj: Object) -> Object:
     """Return a new object with the parts that equal ones have: of pods that name thousands of things, Reservations and Devices."""
     if isinstance(obj, Pod):
         return share(obj)
+    if isinstance(obj, Node):
+        force_setattr(obj.metadata, "name", intern(obj.metadata.name))  # which all that is on it has, too
+        return obj
     if isinstance(obj, ReservationText):
         return reservation_of(obj)
     return device_of(obj) if isinstance(obj, DeviceText) else obj

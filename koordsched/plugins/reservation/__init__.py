@@ -1,6 +1,7 @@
 """Reservation: capacity of nodes that is kept for pods to come (reservation.md).
 
 - `info.py`       one reservation, with who owns how much of it
+- `groups.py`     indexes of few reservations, or of few owners, a key
 - `matching.py`   which pods may use which reservations
 - `state.py`      the reservations of the cluster, the pods that stand for them in the cache, and their owners
 - `reasons.py`    what users read

@@ -74,7 +74,7 @@ class ReservationCheck:
                 if name in info.resource_names:
                     allocated[name] = allocated.get(name, 0) + amount
         if allocated != info.allocated:
-            yield StateDifference(f"allocated of reservation {info.name}", info.allocated, allocated)
+            yield StateDifference(f"allocated of reservation {info.name}", dict(info.allocated), allocated)
         counted = self._cache.pods.get(info.uid)
         if (counted is not None) != info.held:
             yield StateDifference(f"reservation {info.name} is counted", counted is not None, info.held)

@@ -69,7 +69,7 @@ def reservation_reasons(state: ReservationState, matcher: Matcher, diagnosis: Di
 
 def _owned(matcher: Matcher) -> list[ReservationInfo]:
     """Return the matchable reservations whose owners the matcher's pods are."""
-    return [info for spec in matcher.specs for info in spec.reservations.values() if info.matchable]
+    return [info for spec in matcher.specs for info in spec.reservations if info.matchable]
 
 
 def without_nodes(message: str) -> str | None:

@@ -27,6 +27,8 @@ KEPT_NAMES = 256  # sets of names that reservations share
 KEPT_AMOUNTS = 1024  # amounts that are left of reservations, and that they have
 MANY_WRITTEN = 32  # amounts of more resources are not kept
 NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_OWNERS: Mapping[str, PodInfo] = MappingProxyType({})
+"""Stand for what most reservations do not have: an empty dict of each costs 64 bytes."""
 
 
 class ReservationInfo:
@@ -69,7 +71,7 @@ class ReservationInfo:
         self.uid = reservation.metadata.uid
         self.name = reservation.metadata.name
         self.node_name = reservation.status.node_name
-        self.owners: dict[str, PodInfo] = {}  # by uid
+        self.owners: Mapping[str, PodInfo] = NO_OWNERS  # by uid
         self.counted: PodInfo | None = None
         self.has_owners = False  # whether it says who may be one, so that it can be read
         self.slot = NO_SLOT
@@ -125,6 +127,21 @@ class ReservationInfo:
     def allocated(self) -> Mapping[str, int]:
         """What owners have taken of `resource_names`, no zeros; may be more than allocatable."""
         return self.taken.amounts
+
+    def put_owner(self, pod: PodInfo) -> None:
+        """Note an owner, or a newer state of it. What it takes is counted apart."""
+        if not isinstance(self.owners, dict):
+            self.owners = {}
+        self.owners[pod.uid] = pod
+
+    def drop_owner(self, uid: str) -> PodInfo:
+        """Forget an owner, and return it. KeyError. What it takes is counted apart."""
+        if not isinstance(self.owners, dict):
+            raise KeyError(uid)
+        owner: PodInfo = self.owners.pop(uid)
+        if not self.owners:
+            self.owners = NO_OWNERS
+        return owner
 
     def count(self, owner: PodInfo, sign: int) -> None:
         """Add what an owner takes (1), or take it off again (-1)."""

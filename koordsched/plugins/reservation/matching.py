@@ -8,6 +8,7 @@ knows the reservations that they match; it is the owner of their credits (`Cache
 from __future__ import annotations
 
 from enum import Enum
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -18,98 +19,140 @@ from koordsched.api.koordinator.reservation_affinity import RESERVATION_AFFINITY
 from koordsched.api.koordinator.reservation_links import EXACT_MATCH, RESERVATION_IGNORED, exact_match, is_ignoring_reservations
 from koordsched.api.selectors import LabelSelectorMatcher, SelectorError, label_selector_matcher, requirement_error, requirement_matches
 from koordsched.cache.plugin_state import NAME, OWNER_NAME, OWNER_UID, UID, PodsWith
+from koordsched.plugins.reservation.groups import members, put, take
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
-    from koordsched.api.core import NodeSelectorTerm, ObjectReference, Pod, Toleration
-    from koordsched.api.koordinator.reservations import ReservationController, ReservationOwner
+    from koordsched.api.core import NodeSelectorTerm, Pod, Toleration
+    from koordsched.api.koordinator.reservations import ReservationOwner
     from koordsched.api.meta import LabelSelectorRequirement
     from koordsched.api.podinfo import PodInfo
     from koordsched.cache.plugin_state import Concerns, Need
+    from koordsched.plugins.reservation.groups import Group
     from koordsched.plugins.reservation.info import ReservationInfo
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 METADATA_NAME = "metadata.name"
 KEPT_OWNERS = 1024  # texts of owners of which it is kept what they say
-
-
-class _Item(NamedTuple):
-    """One item of a reservation's owners: all that is there has to match."""
-
-    object: ObjectReference | None
-    controller: ReservationController | None
-    selector: LabelSelectorMatcher | None
-
-    def matches(self, pod: Pod) -> bool:
-        meta = pod.metadata
-        if self.selector is not None and not self.selector.matches(meta.labels):
-            return False
-        named, controller = self.object, self.controller
-        if named is not None and not (
-            named.uid in {"", meta.uid}
-            and named.name in {"", meta.name}
-            and named.namespace in {"", meta.namespace}
-            and named.api_version in {"", "v1"}  # what pods are; an informer does not say so (D7)
-        ):
-            return False
-        if controller is None:
-            return True
-        return controller.namespace in {"", meta.namespace} and any(
-            controller.controller in {None, owner.controller}
-            and controller.uid in {"", owner.uid}
-            and controller.name in {"", owner.name}
-            and controller.kind in {"", owner.kind}
-            and controller.api_version in {"", owner.api_version}
-            for owner in meta.owner_references
-        )
-
-    def need(self) -> Need | None:
-        """Return what a pod has to have to match; None when there is nothing that an index could find it by."""
-        if self.object is not None and self.object.uid:
-            return "", UID, self.object.uid
-        if self.object is not None and self.object.name:
-            return "", NAME, self.object.name
-        if self.controller is not None and self.controller.uid:
-            return "", OWNER_UID, self.controller.uid
-        if self.controller is not None and self.controller.name:
-            return "", OWNER_NAME, self.controller.name
-        if self.selector is not None and self.selector.equal:
-            return self.selector.equal[0]
-        return None
+KEY_BYTES = 16  # of the digest by which a specification is found: its text is longer
 
 
 class OwnerSpec:
-    """What the owners of some reservations are: equal for all of these. Which they are: `reservations`, by uid."""
+    """What the owners of some reservations are, equal for all of these: any of its items has to match, and all that is there of it.
 
-    __slots__ = ("_items", "key", "matchers", "needs", "reservations")
+    There may be as many as reservations, each with one: a dict of one costs more than all the rest of this.
+    """
 
-    def __init__(self, key: bytes, items: tuple[_Item, ...]) -> None:
+    __slots__ = ("_matchers", "_owners", "_reservations", "_selectors", "key")
+
+    def __init__(self, key: bytes, owners: tuple[ReservationOwner, ...], selectors: tuple[LabelSelectorMatcher | None, ...]) -> None:
+        """selectors: those of the owners, compiled."""
         self.key = key
-        self._items = items
-        self.needs = tuple(dict.fromkeys(item.need() for item in items))
-        self.reservations: dict[str, ReservationInfo] = {}
-        self.matchers: dict[Matcher, None] = {}  # of pods that match these owners; but for those that name one reservation
+        self._owners = owners
+        self._selectors = selectors
+        self._reservations: ReservationInfo | dict[str, ReservationInfo] | None = None  # several by uid
+        self._matchers: dict[Matcher, None] | None = None
+
+    @property
+    def reservations(self) -> Collection[ReservationInfo]:
+        """Return the reservations that have these owners."""
+        found = self._reservations
+        if found is None:
+            return ()
+        return found.values() if isinstance(found, dict) else (found,)
+
+    def add(self, info: ReservationInfo) -> None:
+        found = self._reservations
+        if found is None or found is info:
+            self._reservations = info
+        elif isinstance(found, dict):
+            found[info.uid] = info
+        else:
+            self._reservations = {found.uid: found, info.uid: info}
+
+    def discard(self, info: ReservationInfo) -> None:
+        found = self._reservations
+        if isinstance(found, dict):
+            found.pop(info.uid, None)
+        elif found is info:
+            self._reservations = None
+
+    @property
+    def matchers(self) -> Collection[Matcher]:
+        """Return the matchers of pods that match these owners; but for those that name one reservation."""
+        return self._matchers or ()
+
+    def add_matcher(self, matcher: Matcher) -> None:
+        if self._matchers is None:
+            self._matchers = {}
+        self._matchers[matcher] = None
+
+    def discard_matcher(self, matcher: Matcher) -> None:
+        if self._matchers is not None:
+            self._matchers.pop(matcher, None)
 
     def matches(self, pod: Pod) -> bool:
-        return any(item.matches(pod) for item in self._items)
+        return any(_matches(owner, selector, pod) for owner, selector in zip(self._owners, self._selectors, strict=True))
+
+    @property
+    def needs(self) -> tuple[Need | None, ...]:
+        """Return what a pod has to have one of to match; None among it where there is nothing that an index could find it by."""
+        return tuple(dict.fromkeys(map(_need, self._owners, self._selectors)))
 
     @property
     def selectors(self) -> list[LabelSelectorMatcher]:
         """Return the label selectors of the items that have one."""
-        return [item.selector for item in self._items if item.selector is not None]
+        return [selector for selector in self._selectors if selector is not None]
+
+
+def _matches(owner: ReservationOwner, selector: LabelSelectorMatcher | None, pod: Pod) -> bool:
+    meta = pod.metadata
+    if selector is not None and not selector.matches(meta.labels):
+        return False
+    named, controller = owner.object, owner.controller
+    if named is not None and not (
+        named.uid in {"", meta.uid}
+        and named.name in {"", meta.name}
+        and named.namespace in {"", meta.namespace}
+        and named.api_version in {"", "v1"}  # what pods are; an informer does not say so (D7)
+    ):
+        return False
+    if controller is None:
+        return True
+    return controller.namespace in {"", meta.namespace} and any(
+        controller.controller in {None, reference.controller}
+        and controller.uid in {"", reference.uid}
+        and controller.name in {"", reference.name}
+        and controller.kind in {"", reference.kind}
+        and controller.api_version in {"", reference.api_version}
+        for reference in meta.owner_references
+    )
+
+
+def _need(owner: ReservationOwner, selector: LabelSelectorMatcher | None) -> Need | None:
+    if owner.object is not None and owner.object.uid:
+        return "", UID, owner.object.uid
+    if owner.object is not None and owner.object.name:
+        return "", NAME, owner.object.name
+    if owner.controller is not None and owner.controller.uid:
+        return "", OWNER_UID, owner.controller.uid
+    if owner.controller is not None and owner.controller.name:
+        return "", OWNER_NAME, owner.controller.name
+    if selector is not None and selector.equal:
+        return selector.equal[0]
+    return None
 
 
 def owner_spec(key: bytes, owners: tuple[ReservationOwner, ...]) -> OwnerSpec:
     """Compile a specification of owners. SelectorError."""
-    items = []
+    selectors = []
     for i, owner in enumerate(owners):
         try:
-            selector = None if owner.label_selector is None else label_selector_matcher(owner.label_selector)
+            selectors.append(None if owner.label_selector is None else label_selector_matcher(owner.label_selector))
         except SelectorError as error:
             raise SelectorError(f"spec.owners[{i}].labelSelector: {error}") from None
-        items.append(_Item(owner.object, owner.controller, selector))
-    return OwnerSpec(key, tuple(items))
+    return OwnerSpec(key, owners, tuple(selectors))
 
 
 class OwnerIndex:
@@ -118,7 +161,7 @@ class OwnerIndex:
     def __init__(self) -> None:
         self._specs: dict[bytes, OwnerSpec] = {}
         self._found: dict[int, tuple[tuple[ReservationOwner, ...], OwnerSpec]] = {}  # by the id of owners, held so that it stays theirs
-        self._by_need: dict[Need | None, tuple[OwnerSpec, ...]] = {}
+        self._by_need: dict[Need | None, Group[OwnerSpec]] = {}
         self._others = 0  # how often something other than a label is needed
 
     def __len__(self) -> int:
@@ -129,7 +172,7 @@ class OwnerIndex:
         same = self._found.get(id(owners))  # reservations of one template have one object
         if same is not None:
             return same[1], False
-        key = msgspec.json.encode(owners)
+        key = blake2b(msgspec.json.encode(owners), digest_size=KEY_BYTES).digest()
         found = self._specs.get(key)
         if found is not None:
             if len(self._found) >= KEPT_OWNERS:
@@ -138,7 +181,7 @@ class OwnerIndex:
             return found, False
         found = self._specs[key] = owner_spec(key, owners)
         for need in found.needs:
-            self._by_need[need] = (*self._by_need.get(need, ()), found)
+            put(self._by_need, need, found)
             self._others += not _is_label(need)
         return found, True
 
@@ -147,11 +190,7 @@ class OwnerIndex:
         self._found.clear()
         del self._specs[spec.key]
         for need in spec.needs:
-            rest = tuple([other for other in self._by_need[need] if other is not spec])
-            if rest:
-                self._by_need[need] = rest
-            else:
-                del self._by_need[need]
+            take(self._by_need, need, spec)
             self._others -= not _is_label(need)
 
     def matching(self, pod: Pod) -> tuple[OwnerSpec, ...]:
@@ -162,10 +201,10 @@ class OwnerIndex:
         found: list[OwnerSpec] = []
         for need in pod.metadata.labels.items():
             if need in by_need:
-                found += by_need[need]
+                found += members(by_need[need])
         if self._others:
             for offer in self._offers(pod):
-                found += by_need.get(offer, ())
+                found += members(by_need.get(offer))
         if not found:
             return ()
         return tuple([spec for spec in dict.fromkeys(found) if spec.matches(pod)])

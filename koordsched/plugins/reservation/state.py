@@ -27,6 +27,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.api.quantity import QuantityError
 from koordsched.api.selectors import SelectorError
 from koordsched.cache.plugin_state import PodFollower
+from koordsched.plugins.reservation.groups import members, put, take
 from koordsched.plugins.reservation.info import NO_SLOT, RESTRICTED, ReservationInfo, same_amounts
 from koordsched.plugins.reservation.matching import Matcher, Outcome, OwnerIndex, classify, concerned_by, demand_key, matcher_of
 from koordsched.plugins.reservation.policies import PoliciesOfNodes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from koordsched.cache.cache import Cache
     from koordsched.cluster.object_store import Arrival, FinalState
     from koordsched.framework.handle import Handle
+    from koordsched.plugins.reservation.groups import Group
     from koordsched.plugins.reservation.matching import OwnerSpec
 
 OMIT_NODE_LABELS, SKIP_FIT = "OmitNodeLabelsForReservation", "SkipReservationFitsNode"
@@ -109,8 +111,8 @@ class ReservationState(PodFollower):
         self.table = ReservationTable(cache.table)
         self._cache = cache
         self.nodes = nodes
-        self._by_name: dict[str, tuple[ReservationInfo, ...]] = {}  # several: pods in operating mode may have the name of a Reservation
-        self._by_node: dict[str, dict[str, ReservationInfo]] = {}
+        self._by_name: dict[str, Group[ReservationInfo]] = {}  # several: pods in operating mode may have the name of a Reservation
+        self._by_node: dict[str, Group[ReservationInfo]] = {}
         self._left_out: dict[str, str] = {}  # by uid: the version of a reservation whose amounts cannot be read
         self._links: dict[str, dict[str, PodInfo]] = {}  # by uid of a reservation that is not here, or on another node: its owners by uid
         self._adopting: dict[str, ReservationInfo] = {}  # by uid: assumed, with pods that it takes over
@@ -135,7 +137,7 @@ class ReservationState(PodFollower):
     # Reading
 
     def on_node(self, node_name: str) -> Collection[ReservationInfo]:
-        return self._by_node.get(node_name, {}).values()
+        return members(self._by_node.get(node_name))
 
     def reservation_of(self, pod_uid: str) -> ReservationInfo | None:
         """Return the reservation that the pod was given, if it is here."""
@@ -195,17 +197,17 @@ class ReservationState(PodFollower):
         if known is None:
             known = self.by_uid[uid] = ReservationInfo(reservation, pod)
             known.slot = self.table.acquire()
-            self._by_name[known.name] = (*self._by_name.get(known.name, ()), known)
-            self._by_node.setdefault(known.node_name, {})[uid] = known
+            put(self._by_name, known.name, known)
+            put(self._by_node, known.node_name, known)
             if adopting is not None:
                 del self._adopting[uid]
                 for owner in adopting.owners.values():
-                    known.owners[owner.uid] = owner
+                    known.put_owner(owner)
                     known.count(owner, 1)
             for owner in self.linked_to(uid):
                 if self._is_on(owner, known.node_name):
                     self._unlink(owner)
-                    known.owners[owner.uid] = owner
+                    known.put_owner(owner)
                     known.count(owner, 1)
         else:
             order = known.order
@@ -231,15 +233,8 @@ class ReservationState(PodFollower):
         self._left_out.pop(uid, None)
         if info is None:
             return
-        named = tuple([other for other in self._by_name[info.name] if other is not info])
-        if named:
-            self._by_name[info.name] = named
-        else:
-            del self._by_name[info.name]
-        on_node = self._by_node[info.node_name]
-        del on_node[uid]
-        if not on_node:
-            del self._by_node[info.node_name]
+        take(self._by_name, info.name, info)
+        take(self._by_node, info.node_name, info)
         info.available = False
         self._match(info)
         if uid in self._specs:
@@ -271,13 +266,13 @@ class ReservationState(PodFollower):
         if spec is None:
             return
         self._specs[info.uid] = spec
-        spec.reservations[info.uid] = info
+        spec.add(info)
         self._idle.pop(spec, None)
         if is_new:
             self._cache.signatures.changed(concerned_by((spec,)))
 
     def _leave(self, info: ReservationInfo, spec: OwnerSpec) -> None:
-        spec.reservations.pop(info.uid, None)
+        spec.discard(info)
         for matcher in [*spec.matchers, *self._of_name.get(info.name, ())]:
             self._set_matched(matcher, info, matched=False)
         if spec.reservations:
@@ -369,7 +364,7 @@ class ReservationState(PodFollower):
         self._cache.credits.end_draw(pod_uid)
         if info is None or pod_uid not in info.owners:
             return
-        owner = info.owners.pop(pod_uid)
+        owner = info.drop_owner(pod_uid)
         info.count(owner, -1)
         self._owners_changed(info, owner, -1)
 
@@ -383,7 +378,7 @@ class ReservationState(PodFollower):
         info.node_name = node_name
         for owner in owners:
             self._unlink(owner)
-            info.owners[owner.uid] = owner
+            info.put_owner(owner)
             info.count(owner, 1)
             self._cache.credits.draw(owner.uid, info.uid)
         self._cache.resize_pod(info.left())
@@ -400,7 +395,7 @@ class ReservationState(PodFollower):
         return True
 
     def _take(self, info: ReservationInfo, pod: PodInfo) -> None:
-        info.owners[pod.uid] = pod
+        info.put_owner(pod)
         info.count(pod, 1)
         self._cache.credits.draw(pod.uid, info.uid, info.returned)
         self._owners_changed(info, pod, 1)
@@ -437,7 +432,7 @@ class ReservationState(PodFollower):
             return
         drawn, info = self._cache.credits.drawn_from(pod.uid), self._known(uid)
         if drawn == uid and info is not None:
-            info.owners[pod.uid] = pod
+            info.put_owner(pod)
             self._call_hooks(uid)  # it is bound now, which a status may have to say
             return
         if drawn is not None:
@@ -491,9 +486,9 @@ class ReservationState(PodFollower):
         if info is None or info.counted is None or (pod.uid in info.owners) == present:
             return
         if present:
-            info.owners[pod.uid] = pod
+            info.put_owner(pod)
         else:
-            del info.owners[pod.uid]
+            info.drop_owner(pod.uid)
         info.count(pod, 1 if present else -1)
         self._write(info)
         left = info.left()
@@ -556,11 +551,11 @@ class ReservationState(PodFollower):
             candidates: list[ReservationInfo] = list(self.by_uid.values())
         elif demand.name:
             self._of_name.setdefault(demand.name, {})[matcher] = None
-            candidates = list(self._by_name.get(demand.name, ()))
+            candidates = list(members(self._by_name.get(demand.name)))
         else:
             for spec in matcher.specs:
-                spec.matchers[matcher] = None
-            candidates = [info for spec in matcher.specs for info in spec.reservations.values()]
+                spec.add_matcher(matcher)
+            candidates = [info for spec in matcher.specs for info in spec.reservations]
         found_matched = [info for info in candidates if self._matches(matcher, info)]
         matcher.matched = {info.uid: info for info in found_matched}
         matcher.ordered = sum(info.order != 0 for info in found_matched)
@@ -573,7 +568,7 @@ class ReservationState(PodFollower):
             self._pairs.pop(matcher.credit_key, None)
             self._ignoring.pop(matcher, None)
             for spec in matcher.specs:
-                spec.matchers.pop(matcher, None)
+                spec.discard_matcher(matcher)
             named = self._of_name.get(matcher.demand.name)
             if named is not None:
                 named.pop(matcher, None)

@@ -13,6 +13,7 @@ from koordsched.api.podinfo import PodInfo
 from koordsched.cluster.object_store import Arrival
 from koordsched.config.koordinator_args import ReservationArgs
 from koordsched.plugins.reservation.check import ReservationCheck
+from koordsched.plugins.reservation.info import NO_OWNERS, NOTHING
 from koordsched.plugins.reservation.objects import ReservationObjects
 from koordsched.plugins.reservation.plugin import ReservationPlugin
 from koordsched.queue.events import QueueingHint
@@ -93,6 +94,61 @@ def test_what_kernels_read_after_owners_came_and_went_is_what_is_written_anew() 
                 assert kept == (table.fits(info.slot, request, 0, counted=False), table.score(info.slot, request))
                 assert world.cache.pods["uid-r"].info.resources is info.left().resources
                 assert info.overdrawn == (len(info.owners) > 4)
+
+
+def test_an_owner_of_one_reservation_is_no_owner_of_those_that_have_none() -> None:
+    """Reservations without owners share what stands for none, which stays empty."""
+    world = a_world()
+    for name in ("r", "other"):
+        world.reservations.put(available(name, "n", ONE, owner=name))
+    first, other = (world.reservations.by_uid[f"uid-{name}"] for name in ("r", "other"))
+    mine = owner(app="r", affinity="{}")
+    assert world.give(mine) == ("n", "r")
+    assert (list(first.owners), dict(first.allocated)) == (["uid-owner"], {"cpu": 500})
+    assert (other.owners, other.allocated, other.left().resources.requests["cpu"]) == ({}, {}, 1000)
+    world.reservations.end_draw(mine.uid)
+    assert (first.owners, first.allocated) == ({}, {})
+    assert (NO_OWNERS, NOTHING) == ({}, {})
+    with pytest.raises(KeyError):
+        other.drop_owner(mine.uid)
+
+
+def test_owners_that_several_reservations_have_match_each_for_as_long_as_it_is_there() -> None:
+    world = a_world("a", "b", "c")
+    mine = owner(affinity="{}")
+
+    def matched() -> list[str]:
+        found = world.reservations.owner_of(mine)
+        return [] if found is None else sorted(info.name for info in found.matcher.matched.values())
+
+    for count, name in enumerate(("a", "b", "c"), 1):
+        world.reservations.put(available(name, name, ONE))
+        assert matched() == ["a", "b", "c"][:count]
+    world.reservations.put(available("b", "b", ONE, owner="y"))  # it is for others now
+    assert matched() == ["a", "c"]
+    for name, left in (("a", ["c"]), ("c", [])):
+        world.reservations.remove(f"uid-{name}")
+        assert matched() == left
+        assert list(world.reservations.on_node(name)) == []
+    world.reservations.put(available("a", "a", ONE))
+    assert matched() == ["a"]
+
+
+def test_what_is_kept_from_owners_of_one_reservation_is_not_kept_from_those_of_others_that_came_before_or_after() -> None:
+    """More than there was room for at first, and a resource that a node offers only later."""
+    world = a_world()
+    inner = {"annotations": {"node.koordinator.sh/reservation": '{"resources":{"cpu":"700m"}}'}}
+    names = [f"r{number}" for number in range(70)] + ["inner"] + [f"s{number}" for number in range(70)]
+    for name in names:
+        world.reservations.put(available(name, "n", ONE, metadata=inner if name == "inner" else {}))
+    world.cache.set_node(node("gpus").cpu("4").allocatable("nvidia.com/gpu", "1").build())
+    world.reservations.put(available("gpu", "gpus", {"nvidia.com/gpu": "1"}))
+    table, request = world.reservations.table, world.columns.request(owner().resources)
+    limited = [name for name in names if table.fits(world.reservations.by_uid[f"uid-{name}"].slot, request, 0, counted=False)[1]]
+    assert limited == ["inner"]
+    world.reservations.remove("uid-inner")
+    world.reservations.put(available("again", "n", ONE))  # in the slot that has become free
+    assert not table.fits(world.reservations.by_uid["uid-again"].slot, request, 0, counted=False)[1]
 
 
 def test_a_reservation_whose_amounts_cannot_be_read_is_reported_once_and_no_difference() -> None:

@@ -18,6 +18,7 @@ from koordsched.api.koordinator.reserve_pods import (
     ReservePod,
     problem_of,
     reserve_pod,
+    reserve_pod_key,
     template_requests,
 )
 from koordsched.api.podinfo import PodInfo
@@ -47,6 +48,15 @@ def test_it_has_the_uid_of_its_reservation_as_name_and_the_metadata_of_both() ->
     assert made.metadata.labels == {"a": "1", "b": "2"}
     assert made.metadata.annotations == {"x": "2", "y": "2", RESERVE_POD: "true", RESERVATION_NAME: "r"}
     assert made.spec.scheduler_name == "default-scheduler"
+
+
+def test_the_key_of_the_pod_of_a_reservation_is_kept_once() -> None:
+    first, second = (reservation(requesting({"cpu": "1"}), metadata={"uid": uid}) for uid in ("u-1", "u-2"))
+    info = PodInfo.of_reservation(first)
+    assert info.key == "default/u-1"
+    assert reserve_pod_key(info.pod) is info.key
+    assert PodInfo.of_reservation(second).key == "default/u-2"
+    assert reserve_pod_key(info.pod) == "default/u-1"
 
 
 def test_without_a_namespace_in_the_template_it_is_in_default() -> None:

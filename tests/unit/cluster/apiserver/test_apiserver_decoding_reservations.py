@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordsched.api.kinds import RESERVATION
+from koordsched.api.kinds import NODE, RESERVATION
 from koordsched.api.koordinator.reservation_decoding import KEPT, LONGEST
 from koordsched.api.koordinator.reservations import Reservation, ReservationSpec, ReservationStatus
+from koordsched.api.koordinator.reserve_pods import reserve_pod
 from koordsched.cluster.apiserver.decoding import KindDecoder
 
 TIME = "2026-01-01T00:00:00Z"
@@ -88,6 +89,41 @@ def test_the_pods_of_different_reservations_are_one_spec() -> None:
     assert second.spec.template is not None
     assert first.spec.template.spec is second.spec.template.spec
     assert (first.spec.ttl, second.spec.ttl) == ("1h", "2h")
+
+
+def test_a_selector_of_the_labels_of_the_template_is_the_same_map_and_any_other_its_own() -> None:
+    owners = [{"labelSelector": {"matchLabels": {"app": app}}} for app in ("web", "db")]
+    spec = read(body(spec=SPEC | {"owners": owners})).spec
+    assert spec.template is not None
+    same, other = (owner.label_selector for owner in spec.owners)
+    assert same is not None
+    assert other is not None
+    assert same.match_labels is spec.template.metadata.labels
+    assert (same.match_labels, other.match_labels) == ({"app": "web"}, {"app": "db"})
+
+
+def test_labels_of_the_reservation_change_neither_the_map_of_its_template_nor_that_of_its_owners() -> None:
+    found = read(body(labels={"app": "mine", "team": "a"}))
+    assert reserve_pod(found).metadata.labels == {"app": "mine", "team": "a"}
+    selector = found.spec.owners[0].label_selector
+    assert selector is not None
+    assert found.spec.template is not None
+    assert selector.match_labels == found.spec.template.metadata.labels == {"app": "web"}
+
+
+def test_texts_that_reservations_of_different_owners_have_in_common_are_one_object() -> None:
+    specs = [{"owners": [{"object": {"name": name}}], "ttl": "0s", "expires": TIME, "allocatePolicy": "Restricted"} for name in ("p", "q")]
+    first, second = (read(body(name, spec=spec, status=STATUS)) for name, spec in (("r1", specs[0]), ("r2", specs[1])))
+    assert first.spec is not second.spec
+    assert first.spec.ttl is second.spec.ttl
+    assert first.spec.expires is second.spec.expires
+    assert first.spec.allocate_policy is second.spec.allocate_policy
+
+
+def test_a_node_and_the_reservations_on_it_have_its_name_in_common() -> None:
+    named = KindDecoder(NODE).object(msgspec.json.encode({"metadata": {"name": "a-node-with-a-name"}}))
+    found = read(body(status=STATUS | {"nodeName": "a-node-with-a-name"}))
+    assert found.status.node_name is named.metadata.name
 
 
 def test_events_of_a_watch_have_parts_in_common_with_the_list() -> None:

@@ -84,9 +84,9 @@ def test_what_is_taken_and_left_is_what_a_plain_sum_says(
         info = made[which][0]
         uid = f"p{serial}"
         if uid in info.owners:
-            info.count(info.owners.pop(uid), -1)
+            info.count(info.drop_owner(uid), -1)
         else:
-            info.owners[uid] = owner(uid, amounts)
+            info.put_owner(owner(uid, amounts))
             info.count(info.owners[uid], 1)
         for each, template in made:
             check(each, template)

@@ -26,7 +26,7 @@ RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
 RESERVATION_NODE = "scheduling.koordinator.sh/reservation-node"
 IS_PRE_ALLOCATION = "scheduling.koordinator.sh/is-pre-allocation"
-"""Annotations that reserve pods alone have: what they are, and which node the template names."""
+"""Annotations that reserve pods alone have: the node that the template names, and what they are, for other programs (`shown_pod`)."""
 RESIZE_ALLOCATABLE = "scheduling.koordinator.sh/reservation-resize-allocatable"
 """Annotation of Reservations: amounts that replace those of the template when it becomes Available (`{"resources": {..}}`)."""
 PRIORITY = "koordinator.sh/priority"
@@ -88,13 +88,11 @@ def reserve_pod_key(pod: Pod) -> str:
 def _made(reservation: Reservation) -> ReservePod:
     template, meta, status = reservation.spec.template or PodTemplateSpec(), reservation.metadata, reservation.status
     spec, labels = template.spec, template.metadata.labels
-    annotations = {RESERVE_POD: "true", RESERVATION_NAME: meta.name}
-    if template.metadata.annotations or meta.annotations:
-        annotations = {**template.metadata.annotations, **meta.annotations, **annotations}
-    if reservation.spec.pre_allocation:
-        annotations[IS_PRE_ALLOCATION] = "true"
+    annotations = meta.annotations
+    if template.metadata.annotations:
+        annotations = {**template.metadata.annotations, **annotations}
     if spec.node_name:
-        annotations[RESERVATION_NODE] = spec.node_name
+        annotations = {**annotations, RESERVATION_NODE: spec.node_name}
     pod = ReservePod(
         metadata=ObjectMeta(
             name=meta.uid,
@@ -118,6 +116,17 @@ def _made(reservation: Reservation) -> ReservePod:
         reservation=reservation,
     )
     return _with_amounts(pod, status.allocatable) if is_available(reservation) else pod
+
+
+def shown_pod(pod: Pod) -> Pod:
+    """Return what other programs are shown of a pod: of a reserve pod a plain one, with annotations that say what it is."""
+    if type(pod) is not ReservePod:
+        return pod
+    meta, reservation = pod.metadata, pod.reservation
+    marks = {RESERVE_POD: "true", RESERVATION_NAME: reservation.metadata.name}
+    if reservation.spec.pre_allocation:
+        marks[IS_PRE_ALLOCATION] = "true"
+    return Pod(metadata=replace(meta, annotations={**meta.annotations, **marks}), spec=pod.spec, status=pod.status)
 
 
 def problem_of(reservation: Reservation) -> str | None:

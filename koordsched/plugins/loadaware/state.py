@@ -447,4 +447,4 @@ def _own_annotations(node: Node) -> tuple[str | None, str | None]:
 
 
 def stands_for_reservation(pod: PodInfo) -> bool:
-    return pod.pod.metadata.annotations.get(RESERVE_POD) == "true"
+    return pod.reservation is not None or pod.pod.metadata.annotations.get(RESERVE_POD) == "true"

@@ -35,41 +35,29 @@ class ReservationInfo:
     """A reservation on a node. Amounts by name: cpu in milli, others in whole units.
 
     `pod` stands for all of it; `counted` is what the cache counts of it: that pod with what its owners have left, None while nothing is.
-    `operating`: it is a pod of the cluster, which is `pod` then.
     """
 
     __slots__ = (
-        "allocatable",
-        "allocate_once",
         "available",
         "counted",
-        "created",
         "has_owners",
-        "name",
         "node_name",
-        "operating",
         "order",
         "owners",
         "pod",
-        "policy",
         "problem",
         "reservation",
         "reserved",
-        "resource_names",
         "slot",
         "taints",
         "taken",
-        "terminating",
         "uid",
-        "unschedulable",
         "used",
     )
 
     def __init__(self, reservation: Reservation, pod: PodInfo) -> None:
         """pod: what stands for it; a pod of the cluster where the reservation was made of that."""
-        self.operating = pod.reservation is None
         self.uid = reservation.metadata.uid
-        self.name = reservation.metadata.name
         self.node_name = reservation.status.node_name
         self.owners: Mapping[str, PodInfo] = NO_OWNERS  # by uid
         self.counted: PodInfo | None = None
@@ -83,24 +71,58 @@ class ReservationInfo:
         self.reservation = reservation
         self.pod = pod
         self.available = status.phase == AVAILABLE
-        self.allocate_once = spec.allocate_once
-        self.unschedulable = spec.unschedulable
-        self.terminating = meta.deletion_timestamp is not None
         self.taints = tuple([taint for taint in spec.taints if taint.effect in {"NoSchedule", "NoExecute"}]) if spec.taints else ()
-        self.policy = spec.allocate_policy
         self.order = reservation_order(meta.labels)
-        self.created = meta.creation_timestamp or ""
         self.used = self.operating and has_current_owner(meta.annotations)
         self.taken = _nothing_taken_of(
             status.allocatable if self.available and not self.operating else None,
             pod.resources,
             meta.annotations.get(RESTRICTED_OPTIONS) if self.policy == RESTRICTED or self.operating else None,
         )
-        amounts = self.taken.of
-        self.allocatable, self.resource_names, self.problem = amounts.allocatable, amounts.names, amounts.problem
+        self.problem = self.taken.of.problem
         self.reserved = _reserved_inside(meta.annotations)
         for owner in self.owners.values():
             self.count(owner, 1)
+
+    # What the object says, or what is one object for many, is not kept a second time: there may be tens of thousands
+
+    @property
+    def name(self) -> str:
+        return self.reservation.metadata.name
+
+    @property
+    def created(self) -> str:
+        return self.reservation.metadata.creation_timestamp or ""
+
+    @property
+    def policy(self) -> str:
+        return self.reservation.spec.allocate_policy
+
+    @property
+    def allocate_once(self) -> bool:
+        return self.reservation.spec.allocate_once
+
+    @property
+    def unschedulable(self) -> bool:
+        return self.reservation.spec.unschedulable
+
+    @property
+    def terminating(self) -> bool:
+        return self.reservation.metadata.deletion_timestamp is not None
+
+    @property
+    def operating(self) -> bool:
+        """Whether it is a pod of the cluster, which is `pod` then."""
+        return self.pod.reservation is None
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        return self.taken.of.allocatable
+
+    @property
+    def resource_names(self) -> frozenset[str]:
+        """What it restricts, its ResourceNames."""
+        return self.taken.of.names
 
     @property
     def matchable(self) -> bool:

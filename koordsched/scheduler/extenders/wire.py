@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from koordsched.api.core import Node, Pod
+from koordsched.api.koordinator.reserve_pods import shown_pod
 from koordsched.api.meta import JSON_ERRORS, Int64
 from koordsched.framework.handle import Victims
 
@@ -61,7 +62,7 @@ def nodes_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
     """Write the arguments of filter and prioritize."""
     names = [node.metadata.name for node in nodes] if names_only else None
     items = None if names_only else {"metadata": {}, "items": list(nodes)}
-    return msgspec.json.encode({"Pod": pod, "Nodes": items, "NodeNames": names})
+    return msgspec.json.encode({"Pod": shown_pod(pod), "Nodes": items, "NodeNames": names})
 
 
 def preemption_args(pod: Pod, victims: Mapping[str, Victims], *, uids_only: bool) -> bytes:
@@ -71,7 +72,7 @@ def preemption_args(pod: Pod, victims: Mapping[str, Victims], *, uids_only: bool
         meta = {node: _victims([{"UID": victim.uid} for victim in found.pods], found) for node, found in victims.items()}
     else:
         whole = {node: _victims([victim.pod for victim in found.pods], found) for node, found in victims.items()}
-    return msgspec.json.encode({"Pod": pod, "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta})
+    return msgspec.json.encode({"Pod": shown_pod(pod), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta})
 
 
 def _victims(pods: Sequence[Any], found: Victims) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from koordsched.api.core import Pod
 from koordsched.api.koordinator.reservations import Reservation
 from koordsched.api.koordinator.reserve_pods import (
     CAPACITY_CONTAINER,
@@ -19,6 +21,7 @@ from koordsched.api.koordinator.reserve_pods import (
     problem_of,
     reserve_pod,
     reserve_pod_key,
+    shown_pod,
     template_requests,
 )
 from koordsched.api.podinfo import PodInfo
@@ -46,8 +49,20 @@ def test_it_has_the_uid_of_its_reservation_as_name_and_the_metadata_of_both() ->
     made = reserve_pod(reservation(template, metadata=metadata))
     assert (made.metadata.name, made.metadata.uid, made.metadata.namespace, made.metadata.resource_version) == ("u-1", "u-1", "n", "7")
     assert made.metadata.labels == {"a": "1", "b": "2"}
-    assert made.metadata.annotations == {"x": "2", "y": "2", RESERVE_POD: "true", RESERVATION_NAME: "r"}
+    assert made.metadata.annotations == {"x": "2", "y": "2"}
     assert made.spec.scheduler_name == "default-scheduler"
+
+
+def test_other_programs_are_shown_a_plain_pod_that_says_what_it_is() -> None:
+    made = reserve_pod(reservation(requesting({"cpu": "1"}), metadata={"annotations": {"x": "2"}}))
+    shown = shown_pod(made)
+    assert type(shown) is Pod
+    assert shown.metadata.annotations == {"x": "2", RESERVE_POD: "true", RESERVATION_NAME: "r"}
+    assert replace(shown.metadata, annotations=made.metadata.annotations) == made.metadata
+    assert (shown.spec, shown.status) == (made.spec, made.status)
+    pre = reserve_pod(replace(made.reservation, spec=replace(made.reservation.spec, pre_allocation=True)))
+    assert shown_pod(pre).metadata.annotations[IS_PRE_ALLOCATION] == "true"
+    assert shown_pod(shown) is shown
 
 
 def test_the_key_of_the_pod_of_a_reservation_is_kept_once() -> None:
@@ -67,7 +82,7 @@ def test_the_node_that_the_template_names_is_an_annotation_and_the_status_says_w
     pending = reserve_pod(reservation(requesting({"cpu": "1"}, nodeName="n1"), spec={"preAllocation": True}))
     assert pending.spec.node_name == ""
     assert pending.metadata.annotations[RESERVATION_NODE] == "n1"
-    assert pending.metadata.annotations[IS_PRE_ALLOCATION] == "true"
+    assert shown_pod(pending).metadata.annotations[IS_PRE_ALLOCATION] == "true"
     status = {"phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "1"}}
     assert reserve_pod(reservation(requesting({"cpu": "1"}, nodeName="n1"), status=status)).spec.node_name == "n2"
 

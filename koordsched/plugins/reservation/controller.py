@@ -36,9 +36,8 @@ log = get_logger(__name__)
 
 LONGEST_SLEEP = 900.0  # seconds until what is due is looked at again: the clock may be set
 DAY = 86400.0
-WORKERS = (
-    4  # Reservations whose statuses are written at the same time: after a restart hundreds may be due, and each waits for the API server
-)
+WORKERS = 4
+"""Reservations whose statuses are written at the same time: after a restart hundreds may be due, and each waits for the API server."""
 UNLINK_GATE = "CleanExpiredReservationAllocated"
 NODE_GONE = "its node is gone"
 

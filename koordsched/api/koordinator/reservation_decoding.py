@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
 T = TypeVar("T")
-W = TypeVar("W", str, str | None)
 
 KEPT = 1024  # texts of each part
 LONGEST = 4096
 """Bytes of a text that is kept."""
-LONGEST_WORD = 64
 NOTHING: dict[str, Any] = {}
 """Stands for each map that says nothing; as all of the API's, it is never written to."""
 
@@ -56,7 +54,7 @@ def reservation_of(text: ReservationText) -> Reservation:
     """Read the parts. What msgspec raises, when one is not what it must be. `text` is new: its metadata may still be changed."""
     meta = text.metadata
     force_setattr(meta, "labels", _labels(tuple(meta.labels.items())))
-    force_setattr(meta, "creation_timestamp", _word(meta.creation_timestamp))
+    force_setattr(meta, "creation_timestamp", intern(meta.creation_timestamp or "") or None)
     if not meta.annotations:
         force_setattr(meta, "annotations", NOTHING)
     return Reservation(
@@ -81,15 +79,10 @@ def _labels(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return dict(items)
 
 
-def _word(text: W) -> W:
-    """Return one object for equal texts: times, durations, policies. None and what is long as it is."""
-    return _words(text) if text and len(text) <= LONGEST_WORD else text
-
-
 @lru_cache(maxsize=KEPT)
 def _spec(text: bytes) -> ReservationSpec:
     read = _specs.decode(text)
-    fields = asdict(read) | {"ttl": _word(read.ttl), "expires": _word(read.expires), "allocate_policy": _word(read.allocate_policy)}
+    fields: dict[str, Any] = {name: intern(value) if isinstance(value, str) else value for name, value in asdict(read).items()}
     if read.template is None:
         return ReservationSpec(**fields)
     template = PodTemplateSpec(metadata=read.template.metadata, spec=_read(_pod_spec, read.template.spec, PodSpec()))
@@ -123,7 +116,6 @@ def _status(raw: msgspec.Raw) -> ReservationStatus:
     )
 
 
-_words = lru_cache(maxsize=KEPT)(str)
 _specs = msgspec.json.Decoder(_SpecText)
 _statuses = msgspec.json.Decoder(_StatusText)
 _pod_spec = lru_cache(maxsize=KEPT)(msgspec.json.Decoder(PodSpec).decode)

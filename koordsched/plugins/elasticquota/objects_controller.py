@@ -188,8 +188,8 @@ class QuotaStatusWriter:
         shown = dict.fromkeys(annotated or {}, 0) | amounts
         annotations[key] = list_text(shown, runtime_text if key == RUNTIME else amount_text)
 
-    # Handler of ElasticQuotas: another writer may have changed what is written here, and where a list shows the end of several writes, what
-    # it shows may differ from the last one though not from what was shown before
+    # Handler of ElasticQuotas: another writer may have changed what is written here, be it back to what the watch showed before the last
+    # write: where a list shows the end of both, nothing is new in it
 
     def on_add(self, obj: ElasticQuota, _arrival: Arrival) -> None:
         self._quotas.add(obj.metadata.name)

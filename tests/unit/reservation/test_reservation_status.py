@@ -6,15 +6,12 @@ import asyncio
 from typing import Any
 
 from support.fakes import embedded, node_manifest, pod_manifest
-from support.virtual_loop import pytest_asyncio_loop_factories
 
 from koordsched.api.kinds import NODE, POD, RESERVATION
 from koordsched.cluster.memory import Fault
 from koordsched.cluster.port import Ref
 from koordsched.config import load_config_text
 from koordsched.embedded.cluster import EmbeddedCluster
-
-__all__ = ["pytest_asyncio_loop_factories"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

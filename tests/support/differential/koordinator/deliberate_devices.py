@@ -57,7 +57,7 @@ def missing_name(case: Circumstances) -> bool:
     }
     theirs, ours = case.feasible()
     if theirs == ours:  # both refuse the pod for other reasons, or give it other cards
-        return bool(lacking) if not theirs else case.theirs.node in lacking
+        return bool(lacking) if not theirs else not lacking.isdisjoint({case.theirs.node, *case.ours.best})
     return ours < theirs and theirs - ours <= lacking
 
 

@@ -27,8 +27,6 @@ def played(*patterns: str) -> set[str]:
 
 
 def missing_tests(named: Iterable[str]) -> list[str]:
-    """Return which of these tests (path::name, or a path alone) there are not."""
-    pairs = [(name, *name.split("::")) for name in named]
-    return [
-        name for name, path, *test in pairs if not re.search(rf"def {test[0] if test else 'test_'}\b", (TESTS / path).read_text("utf-8"))
-    ]
+    """Return which of these tests (path::name) there are not."""
+    parts = [(name, *name.split("::")) for name in named]
+    return [name for name, path, test in parts if not re.search(rf"def {test}\b", (TESTS / path).read_text("utf-8"))]

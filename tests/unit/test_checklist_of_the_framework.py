@@ -5,16 +5,7 @@ A scenario is played on both. A line of which a scenario cannot see enough has a
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
-import pytest
-
-from koordsched.scenario.command import ScenarioOptions, plan_scenarios
-from koordsched.scenario.live.limits import REAL_MAX_WAIT, BackendLimits
-
-TESTS = Path(__file__).parents[1]
-SPEC = TESTS.parent / "docs" / "spec" / "frameworkext.md"
+from support.checklists import lines_of, missing_tests, played
 
 SCENARIOS: dict[int, tuple[str, ...]] = {
     1: ("loadaware-usage-above-the-threshold-refuses-the-pod",),
@@ -106,24 +97,15 @@ REAL: dict[int, tuple[str, ...]] = {
 """By line, tests."""
 
 
-def lines() -> list[int]:
-    checklist = SPEC.read_text(encoding="utf-8").partition("## 10. What must hold")[2].partition("\n## ")[0]
-    return [int(number) for number in re.findall(r"^(\d+)\. ", checklist, re.MULTILINE)]
-
-
 def test_each_line_is_held_on_both_clusters() -> None:
-    assert lines() == list(range(1, 43))
-    assert {line for line in lines() if line not in SCENARIOS and (line not in EMBEDDED or line not in REAL)} == set()
+    lines = lines_of("frameworkext.md", "10. ")
+    assert lines == list(range(1, 43))
+    assert {line for line in lines if line not in SCENARIOS and (line not in EMBEDDED or line not in REAL)} == set()
 
 
 def test_the_scenarios_exist_and_are_played_on_a_real_control_plane() -> None:
-    files = tuple(str(path) for pattern in FILES for path in sorted((TESTS / "scenarios").glob(pattern)))
-    plans, _ = plan_scenarios(ScenarioOptions(paths=files, limits=BackendLimits(max_wait=REAL_MAX_WAIT)))
-    played = {plan.scenario.name for plan in plans if not plan.skip}
-    assert {name for names in SCENARIOS.values() for name in names} - played == set()
+    assert {name for names in SCENARIOS.values() for name in names} - played(*FILES) == set()
 
 
-@pytest.mark.parametrize("named", [name for held in (EMBEDDED, REAL) for names in held.values() for name in names])
-def test_the_tests_exist(named: str) -> None:
-    path, _, test = named.partition("::")
-    assert re.search(rf"def {test or 'test_'}", (TESTS / path).read_text(encoding="utf-8"))
+def test_the_tests_exist() -> None:
+    assert missing_tests(name for held in (EMBEDDED, REAL) for names in held.values() for name in names) == []
